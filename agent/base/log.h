@@ -1,0 +1,32 @@
+/* log.h - one line an event, logfmt or JSON, on stderr. Any thread. Only the files that decide log. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+
+/* Set once, before the threads start. */
+void log_setup(enum log_level level, bool json);
+/* fmt makes the message; "key: value" details belong into it, the offending value in quotes. */
+void log_write(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Remembers when a repeated message was last let through, and how many were not. Static, one a call site. */
+struct log_limit {
+	uint64_t last_ns, skipped;
+};
+/* True when the message may go out (first time, then once a minute); *skipped says how many did not. */
+bool log_allow(struct log_limit *limit, uint64_t *skipped);
+
+#define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
+#define log_warn(...)  log_write(LOG_WARN, __VA_ARGS__)
+#define log_info(...)  log_write(LOG_INFO, __VA_ARGS__)
+#define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)
+
+/* Log and return in one line: return fail(-EINVAL, "config: %s: '%s' is not a number", key, value); */
+#define fail(err, ...)                                                                             \
+	({                                                                                         \
+		int err_ = (err);                                                                  \
+		log_write(LOG_ERROR, __VA_ARGS__);                                                 \
+		err_;                                                                              \
+	})

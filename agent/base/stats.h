@@ -1,0 +1,56 @@
+/* stats.h - the agent's own metrics: one row each, relaxed atomics, any thread. /metrics prints them in this order. */
+#pragma once
+#include "bpf/event.h"
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* id, kind, family without "spoor_", labels, help. Rows of one family stand together; the first one's help counts. */
+#define STATS(X)                                                                                   \
+	X(ready, GAUGE, "ready", "", "Whether the agent has its pods and polls its ring (1) or not (0)")  \
+	X(discovered_traced, GAUGE, "discovered_processes", "state=\"traced\"", "Processes seen, by what was decided about them") \
+	X(discovered_not_selected, GAUGE, "discovered_processes", "state=\"not_selected\"", "")    \
+	X(discovered_not_go, GAUGE, "discovered_processes", "state=\"not_go\"", "")                \
+	X(discovered_unsupported, GAUGE, "discovered_processes", "state=\"unsupported\"", "")      \
+	X(discovered_pending, GAUGE, "discovered_processes", "state=\"pending\"", "")              \
+	X(instrumented_processes, GAUGE, "instrumented_processes", "", "Processes with probes attached") \
+	X(attached_probes, GAUGE, "attached_probes", "", "Places in programs that are hooked")      \
+	X(exec_events, COUNTER, "exec_events_total", "", "execve notifications from the kernel")    \
+	X(exec_missed, COUNTER, "exec_events_missed_total", "", "execve notifications lost because the exec ring was full") \
+	X(attach_total, COUNTER, "attach_total", "", "Processes that probes were attached to")      \
+	X(detach_total, COUNTER, "detach_total", "", "Processes that probes were removed from, or that ended") \
+	X(attach_failed, COUNTER, "attach_failures_total", "reason=\"attach\"", "Processes that could not be traced, by reason") \
+	X(attach_failed_no_slot, COUNTER, "attach_failures_total", "reason=\"no_slot\"", "")        \
+	X(attach_failed_nothing, COUNTER, "attach_failures_total", "reason=\"nothing_to_trace\"", "") \
+	X(attach_failed_gone, COUNTER, "attach_failures_total", "reason=\"process_gone\"", "")      \
+	X(events, COUNTER, "bpf_events_total", "", "Records read from the ring")                    \
+	X(spans_produced, COUNTER, "spans_produced_total", "", "Ended operations, sampled or not: exported + dropped + sampled out + queued") \
+	X(spans_sampled_out, COUNTER, "spans_sampled_out_total", "", "Ended operations that the sampler left out") \
+	X(spans_exported, COUNTER, "spans_exported_total", "", "Spans that every exporter took")    \
+	X(spans_dropped_ring_full, COUNTER, "spans_dropped_total", "reason=\"ring_full\"", "Spans lost, each once, by reason") \
+	X(spans_dropped_decode, COUNTER, "spans_dropped_total", "reason=\"decode\"", "")            \
+	X(spans_dropped_filtered, COUNTER, "spans_dropped_total", "reason=\"filtered\"", "")        \
+	X(spans_dropped_stale, COUNTER, "spans_dropped_total", "reason=\"stale_slot\"", "")         \
+	X(spans_dropped_traces_off, COUNTER, "spans_dropped_total", "reason=\"traces_off\"", "")    \
+	X(spans_dropped_queue, COUNTER, "spans_dropped_total", "reason=\"queue_oldest\"", "")       \
+	X(spans_dropped_rejected, COUNTER, "spans_dropped_total", "reason=\"rejected\"", "")        \
+	X(spans_dropped_refused, COUNTER, "spans_dropped_total", "reason=\"refused\"", "")          \
+	X(spans_dropped_too_old, COUNTER, "spans_dropped_total", "reason=\"too_old\"", "")          \
+	X(spans_dropped_too_large, COUNTER, "spans_dropped_total", "reason=\"too_large\"", "")      \
+	X(spans_dropped_shutdown, COUNTER, "spans_dropped_total", "reason=\"shutdown\"", "")        \
+	X(spans_truncated, COUNTER, "spans_truncated_total", "", "Spans with at least one string cut at its limit") \
+	X(spans_queued, GAUGE, "export_queue_items", "", "Spans that wait to be exported or are being sent") \
+	X(tp_header, COUNTER, "trace_context_total", "source=\"header\"", "Where operations got their trace from") \
+	X(tp_new, COUNTER, "trace_context_total", "source=\"new\"", "")                            \
+	X(tp_invalid, COUNTER, "trace_context_total", "source=\"invalid\"", "")
+
+enum stat_kind { GAUGE, COUNTER };
+
+#define X(id, kind, family, labels, help) STAT_##id,
+enum stat { STATS(X) STAT_COUNT };
+#undef X
+
+extern _Atomic uint64_t stats[STAT_COUNT];
+
+#define stat_add(id, n) ((void)atomic_fetch_add_explicit(&stats[STAT_##id], (n), memory_order_relaxed))
+#define stat_set(id, n) atomic_store_explicit(&stats[STAT_##id], (n), memory_order_relaxed)
+#define stat_get(id)    atomic_load_explicit(&stats[STAT_##id], memory_order_relaxed)

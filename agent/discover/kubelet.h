@@ -1,0 +1,36 @@
+/* kubelet.h - asks this node's kubelet which pods run here: GET https://HOST:10250/pods over curl_multi. Never blocks. CONTROL
+ * thread only. */
+#pragma once
+#include "base/base.h"
+
+struct config;
+struct kubelet;
+struct pods;
+
+/* Why the last request failed; label of spoor_kubelet_failed_requests_total. */
+enum kubelet_why {
+	KUBELET_OK, KUBELET_CONNECT, KUBELET_TIMEOUT, KUBELET_TLS_CA, KUBELET_TLS_NAME, KUBELET_TLS_EXPIRED, KUBELET_TLS,
+	KUBELET_UNAUTHORIZED, KUBELET_FORBIDDEN, KUBELET_HTTP, KUBELET_PARSE, KUBELET_TRUNCATED, KUBELET_TOO_LARGE, KUBELET_TOKEN,
+	KUBELET_WHY_COUNT
+};
+
+const char *kubelet_why_label(enum kubelet_why why);
+
+/* Connects lazily. epoll_fd: the control loop's; kubelet adds one fd of its own to it (kubelet_fd()). 0 or -errno; has logged why. */
+int kubelet_new(struct kubelet **out, const struct config *cfg) must_check;
+void kubelet_free(struct kubelet **k);
+/* One pollable fd (an epoll of curl's sockets and a timer): readable when kubelet_run() has something to do. */
+int kubelet_fd(const struct kubelet *k);
+/* Asks for a fresh list: at once, but not more often than the debounce interval. */
+void kubelet_refresh(struct kubelet *k);
+/* Goes on with what is under way. 1: *out is a new snapshot (caller's); 0: nothing new. */
+int kubelet_run(struct kubelet *k, struct pods **out);
+/* State for /readyz and /status: last error's label and sentence ("" none), Unix time of the last success (0 never), TLS mode in use. */
+struct kubelet_state {
+	enum kubelet_why why;
+	char message[256];
+	double last_success;
+	const char *tls_mode;
+	bool disabled; /* kubelet.source: none */
+};
+void kubelet_state(const struct kubelet *k, struct kubelet_state *out);

@@ -1,0 +1,27 @@
+/* proc.h - who runs here: a process as /proc tells it, and the container its cgroup names. CONTROL thread only. */
+#pragma once
+#include "base/base.h"
+
+#define CONTAINER_ID_LEN 64
+
+struct process {
+	int pid;            /* in the PID namespace of /proc here */
+	int ns_pid;         /* as the program sees itself: last of NSpid */
+	uint64_t start_time; /* clock ticks since boot, field 22 of stat */
+	char container_id[CONTAINER_ID_LEN + 1]; /* "" : in no container */
+	char exe[512];      /* target of /proc/PID/exe as the link says it, " (deleted)" taken off */
+	uint64_t dev, ino;
+};
+
+/* Fills *out from proc_root ("/proc") for pid. 0; -ESRCH: gone; -EAGAIN: between fork and exec of something; -ENOEXEC: a kernel thread; -errno. */
+int proc_read(struct process *out, const char *proc_root, int pid) must_check;
+/* Start time alone: cheap identity check. 0 or -errno. */
+int proc_start_time(const char *proc_root, int pid, uint64_t *out) must_check;
+/* Calls fn for each pid of proc_root until it returns non-zero. 0 or -errno. */
+int proc_foreach(const char *proc_root, int (*fn)(int pid, void *arg), void *arg);
+/* The innermost container id in the text of /proc/PID/cgroup; "" when there is none. Pure. */
+void proc_container_id(const char *cgroup, size_t len, char out[CONTAINER_ID_LEN + 1]);
+/* Load bias of the executable of pid: difference between where its first segment lies and its virtual address there. 0 or -errno. */
+int proc_load_bias(const char *proc_root, int pid, uint64_t *bias) must_check;
+/* The value of an environment variable of pid, malloced. 0, -ENOENT or -errno. Reads at most 128 KiB. */
+int proc_getenv(const char *proc_root, int pid, const char *name, char **out) must_check;

@@ -1,0 +1,61 @@
+/* attach.h - loads the BPF objects and hangs them into processes. WORKER thread only, but for attach_open()
+ * (main, before the threads start) and attach_close() (after they have ended). */
+#pragma once
+#include "base/base.h"
+#include "bpf/event.h"
+#include "trace/lib.h"
+
+struct attach;
+struct config;
+struct gobin;
+
+/* What the kernel gives us, found out by trying. */
+struct attach_kernel {
+	bool uprobe_multi;     /* the only way built so far; without it attach_open() fails with -ENOTSUP */
+	bool pid_filter_exact; /* the self-test saw no hit of another process on the same file */
+	bool exec_events;      /* the exec tracepoint is attached */
+	bool own_pid_namespace; /* BPF sees other pids than /proc here: exec events are only hints */
+};
+
+/* Loads core, self-tests, attaches the exec notification. 0 or -errno; has logged why. */
+int attach_open(struct attach **out, const struct config *cfg) must_check;
+void attach_close(struct attach **a);
+const struct attach_kernel *attach_kernel(const struct attach *a);
+/* fds of the two rings' maps, for ring_new() and exec_ring. */
+int attach_events_fd(const struct attach *a);
+int attach_exec_fd(const struct attach *a);
+/* Address of the mmapped `sleeping` word that makes a probe force a wake-up. */
+volatile uint32_t *attach_sleeping(const struct attach *a);
+/* Bytes of locked kernel memory of all maps, from fdinfo. */
+size_t attach_memory(const struct attach *a);
+
+/* What a binary gives to one library; made by plan_make(), read by attach_process() and `spoor inspect`. */
+struct plan_lib {
+	const struct lib *lib;
+	uint32_t parts;          /* bit n: lib->parts[n] is whole */
+	uint32_t probes;         /* bit n: lib->probes[n] will be attached */
+	struct gobin_func *funcs; /* lib->nprobes */
+	struct gobin_field *fields; /* lib->nfields */
+};
+
+struct plan {
+	struct plan_lib *libs; /* one for each library, in order of lib_at() */
+	size_t nlibs;
+	size_t nprobes; /* of all */
+	struct go_slot slot; /* what all libraries share: map layout, read-only range without load bias */
+};
+
+/* Resolves every library's functions and fields in g. 0 or -errno. Pure; any thread. */
+int plan_make(struct plan **out, struct gobin *g) must_check;
+void plan_free(struct plan **p);
+
+struct attached; /* the link of one process */
+
+/* Fills the slots of every library with a whole part, then attaches all probes in one link. pid as /proc here says; exe_path is
+ * /proc/PID/exe; bias is the load bias of a PIE. nprobes: places hooked. 0 or -errno, *why a static text. */
+int attach_process(struct attached **out, struct attach *a, const struct plan *p, int pid, uint16_t slot, uint32_t generation,
+		   uint64_t bias, size_t *nprobes, const char **why) must_check;
+/* Closes the links (several at once share grace periods), clears the slots and purges what the probes remember of them: counted. */
+void attach_detach(struct attach *a, struct attached **list, size_t n);
+/* Adds the kernel's counters (per reason) to the stats table. Any thread. */
+void attach_collect_stats(struct attach *a);

@@ -1,0 +1,92 @@
+/* lib.h - the module interface: what a traced Go library tells the agent about itself. A library is
+ * one folder in bpf/libs/; dropping it in is all that is needed. Tables are constant; decode() runs
+ * on the events thread. */
+#pragma once
+#include "base/arena.h"
+#include "base/base.h"
+#include "bpf/event.h"
+
+struct span;
+struct literals;
+struct privacy;
+
+/* One Go function that is hooked. */
+struct go_probe {
+	const char *name;           /* stable, short: status page, inspect */
+	const char *const *symbols; /* alternatives as pclntab spells them, NULL-terminated; first match wins */
+	const char *enter;          /* BPF program run behind its stack check, or NULL */
+	const char *leave;          /* BPF program run at each of its RETs, or NULL: costs five enter hits */
+};
+
+/* One Go struct field that is read. */
+struct go_field {
+	const char *type;  /* "net/http.Request"; alternatives separated by '|', first that exists wins */
+	const char *field; /* "Method"; empty: the size of the type */
+};
+
+/* What a library can do in a binary, whole or not at all: if one of its probes or fields is missing,
+ * the part is off, and the reason and `lost` are reported. A probe is attached when one part that
+ * names it is whole; go_slot.parts tells the probes which parts are. */
+struct go_part {
+	const char *name; /* "server http/1" */
+	uint32_t probes;  /* bit n: probes[n] */
+	uint64_t fields;  /* bit n: fields[n] */
+	const char *lost; /* what the user does not get without it, one clause */
+};
+
+/* What decode() may use beside the event. All of it is the caller's and lives as long as the batch. */
+struct decode {
+	struct arena *arena;             /* of the batch */
+	const struct literals *literals; /* read-only strings of the traced file, see trace/literals.h */
+	const struct privacy *privacy;   /* redaction and filters from the configuration, base/config.h */
+	const struct str *probe_paths;   /* HTTP paths of the pod's own liveness, readiness and startup probes */
+	size_t nprobe_paths;
+};
+
+struct lib {
+	const char *name;  /* its folder: config key, log field, metric label */
+	const char *scope; /* instrumentation scope of its spans, "spoor/net/http" */
+	const struct go_probe *probes;
+	size_t nprobes; /* <= LIB_PROBES_MAX */
+	const struct go_field *fields;
+	size_t nfields; /* <= GO_FIELDS_MAX; GO_RUNTIME_FIELDS first */
+	const struct go_part *parts;
+	size_t nparts;
+	size_t event_size; /* shortest event that decode() may be given */
+	const void *(*object)(size_t *size); /* its compiled BPF object */
+	/* ev is 8-aligned, ev->size bytes long and lies in the batch's arena: strings may point into it. Fills span,
+	 * whose attrs has room for SPAN_ATTRS_MAX. 0; -EBADMSG: a length or tag is wrong; -ENOSPC: the arena is full.
+	 * Pure: never logs, no state. */
+	int (*decode)(const struct event *ev, const struct decode *with, struct span *span);
+};
+
+#define LIB_REGISTER(l)                                                                            \
+	static const struct lib *const l##_entry __attribute__((used, retain, section("libs"))) = &(l)
+
+/* Defines `const void *NAME_object(size_t *)` over NAME.bpf.o, which the build has made. */
+#define LIB_OBJECT(name)                                                                           \
+	__asm__(".pushsection .rodata\n.balign 16\n" #name "_object_begin:\n.incbin \"" #name      \
+		".bpf.o\"\n" #name "_object_end:\n.popsection\n");                                 \
+	extern const char name##_object_begin[] __attribute__((visibility("hidden")));             \
+	extern const char name##_object_end[] __attribute__((visibility("hidden")));               \
+	static const void *name##_object(size_t *size)                                             \
+	{                                                                                          \
+		*size = (size_t)(name##_object_end - name##_object_begin);                         \
+		return name##_object_begin;                                                        \
+	}
+
+extern const struct lib *const __start_libs[];
+extern const struct lib *const __stop_libs[];
+
+#define lib_foreach(it) for (const struct lib *const *it = __start_libs; it < __stop_libs; it++)
+
+static inline size_t lib_count(void)
+{
+	return (size_t)(__stop_libs - __start_libs);
+}
+
+/* The library with that index (cookie.lib), or NULL. */
+static inline const struct lib *lib_at(size_t idx)
+{
+	return idx < lib_count() ? __start_libs[idx] : NULL;
+}

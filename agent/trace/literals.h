@@ -1,0 +1,12 @@
+/* literals.h - strings that lie in the read-only data of a traced file, named by their offset on the
+ * wire. Read once from the file, then kept. Events thread only. */
+#pragma once
+#include "base/base.h"
+
+struct literals;
+
+/* fd: the executable, taken over. ro_offset: file offset of what go_slot.ro_lo points to, ro_size its length. 0 or -errno. */
+int literals_new(struct literals **out, int fd, uint64_t ro_offset, uint64_t ro_size) must_check;
+void literals_free(struct literals **l);
+/* n bytes at offset `at` of the read-only data; n <= 1024. {NULL, 0} when out of range or unreadable. Lives as long as l. */
+struct str literals_get(const struct literals *l, uint64_t at, size_t n);

@@ -1,0 +1,47 @@
+/* target.h - the table of traced processes. WORKER fills a slot and retires it, EVENTS reads it and
+ * frees what was retired, CONTROL and the status page read the counters. A target is immutable once it
+ * is published, but for its counters. */
+#pragma once
+#include "base/base.h"
+#include "bpf/event.h"
+#include <stdatomic.h>
+
+struct literals;
+struct resource;
+
+struct target {
+	uint16_t slot;
+	uint32_t generation;
+	int pid;
+	struct resource *resource; /* encoded once; batches that name it hold a reference */
+	struct literals *literals; /* events thread */
+	const struct str *probe_paths; /* HTTP probe paths of its container, see struct decode */
+	size_t nprobe_paths;
+	uint32_t signals;   /* SIGNAL_* the pod asked for */
+	atomic_ullong spans[LIBS_MAX]; /* operations received, by library */
+	atomic_ullong last_event_ns;   /* CLOCK_BOOTTIME, 0: none yet */
+};
+
+#define SIGNAL_TRACES  1u
+#define SIGNAL_METRICS 2u
+
+struct targets;
+
+/* n slots, at most 65536; slot 0 is used as well, a free slot has generation 0. */
+int targets_new(struct targets **out, size_t n) must_check;
+/* Only after all threads have ended. */
+void targets_free(struct targets **t);
+/* Worker: a free slot with a new generation (never 0), nothing published yet. -ENOSPC: all in use. */
+int targets_reserve(struct targets *t, uint16_t *slot, uint32_t *generation) must_check;
+/* Worker: makes the target visible; its slot and generation are those reserved. The table owns it now. */
+void targets_publish(struct targets *t, struct target *target);
+/* Worker: after its link is closed. The events thread frees it, and the slot, once the ring has been drained. */
+void targets_retire(struct targets *t, uint16_t slot);
+/* Worker: gives back a reserved slot that was never published. */
+void targets_cancel(struct targets *t, uint16_t slot);
+/* Events: the live or retired target of that cookie, or NULL (stale generation, unknown slot). Valid until targets_reap(). */
+struct target *targets_find(struct targets *t, struct cookie c);
+/* Events: between batches, when the ring was empty: frees what was retired before the last drain. */
+void targets_reap(struct targets *t);
+/* Any thread but worker and events: calls fn under a lock for each live target; for the status page. */
+void targets_foreach(struct targets *t, void (*fn)(const struct target *, void *), void *arg);

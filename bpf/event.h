@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+ * event.h - the wire contract between bpf/ and agent/. Included by both sides, so: fixed-width
+ * types, explicit padding, no pointer, enum or bool members. */
+#pragma once
+#include <linux/types.h>
+
+/* Written by the agent at attach time, handed back by the kernel on every hit, copied into every
+ * event: the only identity that crosses the boundary. */
+struct cookie {
+	__u16 slot; /* which traced process: index into the target table and each library's slots map */
+	__u8 lib;   /* index of the library in the agent's list */
+	__u8 probe; /* index in the library's probe table */
+	__u32 generation; /* of the slot: it is reused only with a new one */
+};
+
+/* Every library has this many places in the dispatcher's PROG_ARRAY: enter programs, then leave programs. */
+#define LIB_PROBES_MAX 16
+#define LIBS_MAX       32
+
+#define EVENT_SAMPLED  0x01 /* W3C trace flag "sampled", as decided */
+#define EVENT_REMOTE   0x02 /* trace and parent ids came from a header */
+#define EVENT_BAD_TP   0x04 /* there was a traceparent header, and it was malformed */
+#define EVENT_PANICKED 0x08 /* the handler panicked */
+#define EVENT_CUT      0x10 /* at least one string was longer than its limit */
+
+/* Head of every record on the ring. What follows is the library's. */
+struct event {
+	__u32 size; /* of the whole record, this header included */
+	__u16 kind; /* the library's own; 0 when it has one kind only */
+	__u8 flags; /* EVENT_* */
+	__u8 pad;
+	struct cookie cookie;
+	__u64 start_ns, end_ns; /* CLOCK_BOOTTIME */
+	__u64 goid;
+	__u8 trace_id[16];
+	__u8 span_id[8];
+	__u8 parent_id[8]; /* zero: a root */
+};
+
+/* How a Go map[string][]string is laid out in this binary. */
+#define GO_MAP_NONE  0 /* unknown: headers are not read */
+#define GO_MAP_OLD   1 /* buckets, Go <= 1.23 */
+#define GO_MAP_SWISS 2 /* groups, Go >= 1.24 */
+
+#define GO_FIELDS_MAX 64
+#define GO_ABSENT     0xffff
+
+/* Fields that every library may use; they come first in each library's own list. */
+#define GO_RUNTIME_FIELDS(X)                                                                       \
+	X(G_GOID, "runtime.g", "goid")                                                             \
+	X(G_PANIC, "runtime.g", "_panic")                                                          \
+	X(G_PARENT_GOID, "runtime.g", "parentGoid")
+
+/* How the root and the parent decide (agent/trace/sampler.h fills it). */
+#define SAMPLE_ROOT      0 /* decide as if there were no parent, by the ratio */
+#define SAMPLE_LIKE_PARENT 1 /* follow the inbound sampled flag */
+
+/* One entry of a library's "slots" ARRAY map: all that its probes must know of one process. */
+struct go_slot {
+	__u32 generation; /* 0: the slot is not in use, the probe does nothing */
+	__u32 parts;      /* bit n: part n of the library is whole in this binary, see struct go_part */
+	__u64 sample_below; /* a root is sampled when the last 8 bytes of its trace id, big-endian, are below; ~0: always */
+	__u8 sample_inbound; /* SAMPLE_* */
+	__u8 map_kind;       /* GO_MAP_* */
+	__u16 map_group;     /* GO_MAP_SWISS: bytes of a group, and in it: */
+	__u16 map_key, map_key_stride, map_elem, map_elem_stride;
+	__u64 ro_lo, ro_hi; /* read-only data as loaded: a string in here is a literal, sent as its offset; 0: none */
+	__u16 at[GO_FIELDS_MAX]; /* byte offsets of the library's fields, GO_ABSENT where unknown */
+};
+
+/* One record of the exec ring: a process has called execve. pid and tgid of the initial PID namespace. */
+struct exec_event {
+	__u32 pid, pad;
+	__u64 time_ns; /* CLOCK_BOOTTIME */
+};
+
+_Static_assert(sizeof(struct cookie) == 8, "the cookie is the kernel's u64");
+_Static_assert(sizeof(struct event) == 72, "wire layout changed");
+_Static_assert(sizeof(struct go_slot) == 176, "wire layout changed");
+_Static_assert(sizeof(struct exec_event) == 16, "wire layout changed");
