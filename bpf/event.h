@@ -68,6 +68,22 @@ struct go_slot {
 	__u16 at[GO_FIELDS_MAX]; /* byte offsets of the library's fields, GO_ABSENT where unknown */
 };
 
+/* Key of every hash map in which a library remembers something of one process: the agent purges by the
+ * slot. Values of operations begin with a __u32 that is not 0 while one is open. */
+struct op_key {
+	__u32 slot, pad;
+	__u64 id; /* the library's: address of g, goid, a pointer */
+};
+
+/* The one entry of the mmapped `control` map. */
+struct control {
+	__u32 sleeping; /* the events thread sleeps: the next record wakes it and clears this */
+	__u32 pad;
+};
+
+/* cookie.probe of a leave place has this bit. */
+#define COOKIE_LEAVE 0x80
+
 /* One record of the exec ring: a process has called execve. pid and tgid of the initial PID namespace. */
 struct exec_event {
 	__u32 pid, pad;
@@ -77,4 +93,6 @@ struct exec_event {
 _Static_assert(sizeof(struct cookie) == 8, "the cookie is the kernel's u64");
 _Static_assert(sizeof(struct event) == 72, "wire layout changed");
 _Static_assert(sizeof(struct go_slot) == 176, "wire layout changed");
+_Static_assert(sizeof(struct op_key) == 16, "wire layout changed");
+_Static_assert(sizeof(struct control) == 8, "wire layout changed");
 _Static_assert(sizeof(struct exec_event) == 16, "wire layout changed");
