@@ -25,7 +25,8 @@ int pool_new(struct pool **out, size_t nbatches, size_t max_spans, size_t arena_
 void pool_free(struct pool **p);
 /* Bytes that pool_new() allocates for these figures. */
 size_t pool_bytes(size_t nbatches, size_t max_spans, size_t arena_size);
-/* Events: an empty batch; when there is none, the oldest queued one is emptied and *dropped is its number of spans. Never NULL
+/* Events: an empty batch; when there is none, the oldest queued one is emptied and *dropped is its number of spans,
+ * which the caller counts. Never NULL
  * as long as one batch is neither being filled nor being sent (nbatches >= 3). */
 struct batch *pool_get(struct pool *p, size_t *dropped);
 /* Events: queues a full batch. */
@@ -40,6 +41,6 @@ bool pool_closed(struct pool *p);
 /* Spans that wait in the queue. */
 size_t pool_queued(struct pool *p);
 
-/* Events: adds *span, whose strings lie in b->arena already; copies its attributes into the arena, takes a reference to r the first
+/* Events: adds *span (in a batch is counted as queued, in stats), whose strings lie in b->arena already; copies its attributes into the arena, takes a reference to r the first
  * time. 0; -ENOSPC: the batch is full in one of its three measures, send it and begin anew. */
 int batch_add(struct batch *b, const struct span *span, struct resource *r) must_check;
