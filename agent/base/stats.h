@@ -1,10 +1,11 @@
 /* stats.h - the agent's own metrics: one row each, relaxed atomics, any thread. /metrics prints them in this order. */
 #pragma once
 #include "bpf/event.h"
+#include "bpf/stats.h"
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* id, kind, family without "spoor_", labels, help. Rows of one family stand together; the first one's help counts. */
+/* id, kind, family without "spoor_", labels, help. What the kernel side counts (KERNEL_STATS) is added by attach_collect_stats(). Rows of one family stand together; the first one's help counts. */
 #define STATS(X)                                                                                   \
 	X(ready, GAUGE, "ready", "", "Whether the agent has its pods and polls its ring (1) or not (0)")  \
 	X(discovered_traced, GAUGE, "discovered_processes", "state=\"traced\"", "Processes seen, by what was decided about them") \
@@ -15,7 +16,6 @@
 	X(instrumented_processes, GAUGE, "instrumented_processes", "", "Processes with probes attached") \
 	X(attached_probes, GAUGE, "attached_probes", "", "Places in programs that are hooked")      \
 	X(exec_events, COUNTER, "exec_events_total", "", "execve notifications from the kernel")    \
-	X(exec_missed, COUNTER, "exec_events_missed_total", "", "execve notifications lost because the exec ring was full") \
 	X(attach_total, COUNTER, "attach_total", "", "Processes that probes were attached to")      \
 	X(detach_total, COUNTER, "detach_total", "", "Processes that probes were removed from, or that ended") \
 	X(attach_failed, COUNTER, "attach_failures_total", "reason=\"attach\"", "Processes that could not be traced, by reason") \
@@ -41,7 +41,9 @@
 	X(spans_queued, GAUGE, "export_queue_items", "", "Spans that wait to be exported or are being sent") \
 	X(tp_header, COUNTER, "trace_context_total", "source=\"header\"", "Where operations got their trace from") \
 	X(tp_new, COUNTER, "trace_context_total", "source=\"new\"", "")                            \
-	X(tp_invalid, COUNTER, "trace_context_total", "source=\"invalid\"", "")
+	X(tp_invalid, COUNTER, "trace_context_total", "source=\"invalid\"", "")                    \
+	X(libraries_refused, COUNTER, "library_load_failures_total", "", "Libraries that are not traced because the kernel refused their programs") \
+	KERNEL_STATS(X)
 
 enum stat_kind { GAUGE, COUNTER };
 

@@ -46,16 +46,17 @@ struct decode {
 struct lib {
 	const char *name;  /* its folder: config key, log field, metric label */
 	const char *scope; /* instrumentation scope of its spans, "spoor/net/http" */
-	const struct go_probe *probes;
+	const struct go_probe *probes; /* begins before ends: they are attached from the last to the first */
 	size_t nprobes; /* <= LIB_PROBES_MAX */
 	const struct go_field *fields;
 	size_t nfields; /* <= GO_FIELDS_MAX; GO_RUNTIME_FIELDS first */
 	const struct go_part *parts;
 	size_t nparts;
 	size_t event_size; /* shortest event that decode() may be given */
+	bool at_start;     /* nearly every program has it: its object is loaded at start, not on first use */
 	const void *(*object)(size_t *size); /* its compiled BPF object */
-	/* ev is 8-aligned, ev->size bytes long and lies in the batch's arena: strings may point into it. Fills span,
-	 * whose attrs has room for SPAN_ATTRS_MAX. 0; -EBADMSG: a length or tag is wrong; -ENOSPC: the arena is full.
+	/* ev is 8-aligned, ev->size bytes long and lies in the batch's arena: strings may point into it. span comes
+	 * with what the head says (times, ids, flags, lib) and room for SPAN_ATTRS_MAX in attrs; decode() fills in the rest. 0; -EBADMSG: a length or tag is wrong; -ENOSPC: the arena is full.
 	 * Pure: never logs, no state. */
 	int (*decode)(const struct event *ev, const struct decode *with, struct span *span);
 };

@@ -3,10 +3,12 @@
 #pragma once
 #include "base/base.h"
 
+struct arena;
 struct literals;
 
 /* fd: the executable, taken over. ro_offset: file offset of what go_slot.ro_lo points to, ro_size its length. 0 or -errno. */
 int literals_new(struct literals **out, int fd, uint64_t ro_offset, uint64_t ro_size) must_check;
 void literals_free(struct literals **l);
-/* n bytes at offset `at` of the read-only data; n <= 1024. {NULL, 0} when out of range or unreadable. Lives as long as l. */
-struct str literals_get(const struct literals *l, uint64_t at, size_t n);
+/* Copies n bytes at offset `at` of the read-only data into the arena: a span outlives its target. n <= 1024. 0; -ERANGE: not in the
+ * read-only data; -EIO: the file could not be read; -ENOSPC: the arena is full. l may be NULL: -ERANGE. */
+int literals_get(const struct literals *l, struct arena *arena, uint64_t at, size_t n, struct str *out) must_check;
