@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Shows spoor at work on this machine, in about five seconds and without a cluster.
+
+Starts a small kubelet (HTTPS, bearer token), a Go web program without symbols in a control group named like a pod's, and the
+agent with the four capabilities that the chart gives it. Sends requests and prints the spans as the agent prints them."""
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+from harness import gobuild  # noqa: E402
+from harness.agent import Agent, effective_capabilities  # noqa: E402
+from harness.certs import Certs  # noqa: E402
+from harness.cgroup import Cgroups  # noqa: E402
+from harness.kubelet import Kubelet  # noqa: E402
+from harness.paths import agent_binary  # noqa: E402
+from harness.pods import Container, Pod  # noqa: E402
+from harness.process import Process  # noqa: E402
+from harness.wait import until  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+REQUESTS = (("GET", "/fast"), ("GET", "/fast?color=blue"), ("GET", "/slow"), ("GET", "/items/42"), ("GET", "/items/43"),
+            ("GET", "/nowhere"), ("POST", "/broken"), ("GET", "/panic"))
+
+
+def say(text=""):
+    print(text, flush=True)
+
+
+def needs():
+    """What this machine lacks, one sentence each."""
+    missing = []
+    if os.geteuid() != 0:
+        missing.append("root: BPF programs are loaded and a control group is made (sudo ./run demo)")
+    release = os.uname().release.split("-")[0].split(".")
+    if (int(release[0]), int(release[1])) < (6, 6):
+        missing.append(f"Linux 6.6 or newer, for uprobe_multi; this is {os.uname().release}")
+    if not agent_binary().exists():
+        missing.append(f"the agent, {agent_binary()} (./run build)")
+    try:
+        gobuild.go_command("")
+    except gobuild.NoGo as e:
+        missing.append(f"{e} (apt-get install golang-go or golang-1.22-go)")
+    for name in ("openssl", "setpriv"):
+        if not any(os.access(f"{d}/{name}", os.X_OK) for d in (*os.environ.get("PATH", "").split(":"), "/usr/sbin", "/sbin")):
+            missing.append(f"the program {name}")
+    return missing
+
+
+def send(port, method, path):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method, data=b"x" if method == "POST" else None,
+                                     headers={"User-Agent": "demo"})
+    try:
+        urllib.request.urlopen(request, timeout=5).read()
+    except (urllib.error.HTTPError, OSError):
+        pass  # 404, 500 and the connection that a panic cuts are what is shown
+
+
+class Demo:
+    """Everything that is started, and its end in the opposite order."""
+
+    def __init__(self, folder):
+        self.folder, self.undo = Path(folder), []
+
+    def later(self, fn):
+        self.undo.append(fn)
+
+    def close(self):
+        while self.undo:
+            try:
+                self.undo.pop()()
+            except Exception as e:  # the rest is cleaned up all the same
+                say(f"cleaning up: {e}")
+
+    def start(self):
+        certs = Certs(self.folder / "pki")
+        kubelet = Kubelet(certs.signed("kubelet"), token="demo-token")
+        self.later(kubelet.stop)
+        (self.folder / "token").write_text("demo-token")
+        self.cgroups = Cgroups()
+        self.later(self.cgroups.close)
+
+        self.pod = Pod.of_deployment("shop-web", containers=[Container("web", "registry.example/shop/web:1.4.2")])
+        program = gobuild.build(HERE, flavour="stripped", name="shop-web")
+        self.program = Process([program], self.cgroups.make(self.pod, self.pod.main, "containerd_systemd"))
+        self.later(lambda: self.program.stop(signal.SIGKILL))
+        self.port = self.program.record("port")
+        kubelet.set(self.pod)
+
+        self.agent = Agent(self.folder, {
+            "kubelet.source": "kubelet", "kubelet.endpoint": kubelet.url, "kubelet.token_file": self.folder / "token",
+            "kubelet.tls.mode": "ca", "kubelet.tls.ca_file": certs.ca.cert, "exporters": ["stdout"], "stdout.format": "text",
+            "batch.delay": "200ms"}, on_line=lambda line: say("  " + line))
+        self.later(self.agent.kill)
+        self.agent.start()
+        self.agent.wait_traced(self.program.pid)
+
+    def introduce(self):
+        agent, pod = self.agent, self.pod
+        state = agent.process_state(self.program.pid)
+        say(f"kubelet   a test kubelet, HTTPS and bearer token, tells of pod {pod.namespace}/{pod.name}")
+        say(f"program   {Path(self.program.argv[0]).name}, pid {self.program.pid}, stripped, nothing added")
+        say(f"agent     pid {agent.pid}, capabilities {effective_capabilities(agent.pid):#x} "
+            f"(BPF, PERFMON, SYS_PTRACE, DAC_READ_SEARCH); {state.get('probes', '?')} probes in the program")
+        say(f"pages     http://127.0.0.1:{agent.port}/status   http://127.0.0.1:{agent.port}/metrics")
+        say()
+
+    def requests(self):
+        say("spans, as the agent prints them:")
+        for method, path in REQUESTS:
+            send(self.port, method, path)
+            time.sleep(0.05)
+        until(lambda: len(self.agent.lines) >= len(REQUESTS), 10,
+              lambda: f"{len(REQUESTS)} spans are printed ({len(self.agent.lines)} were); log:\n{self.agent.tail()}")
+
+    def summary(self):
+        book, status = self.agent.conservation(), self.agent.process_state(self.program.pid)
+        say()
+        say(f"summary   {len(REQUESTS)} requests sent; spans: {book['produced']:.0f} produced, {book['exported']:.0f} exported, "
+            f"{book['dropped']:.0f} dropped, {book['sampled_out']:.0f} sampled out, {book['queued']:.0f} queued")
+        say(f"status    pod {self.pod.name}: {status.get('state')}, because {status.get('reason')}")
+
+    def keep(self):
+        say(f"The program listens on http://127.0.0.1:{self.port} (/fast /slow /items/N /broken /panic); send it something. "
+            "Ctrl-C ends the demo.")
+        try:
+            while self.agent.process.running:
+                time.sleep(0.3)
+        except KeyboardInterrupt:
+            self.summary()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keep", action="store_true", help="go on until Ctrl-C, for requests of your own")
+    args = parser.parse_args()
+    missing = needs()
+    if missing:
+        say("The demo needs:\n" + "\n".join(f"  - {m}" for m in missing))
+        return 1
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with tempfile.TemporaryDirectory(prefix="spoor-demo-") as folder:
+        demo = Demo(folder)
+        try:
+            demo.start()
+            demo.introduce()
+            demo.requests()
+            demo.summary()
+            if args.keep:
+                demo.keep()
+            took = demo.agent.stop()
+            say(f"agent     ended in {took:.1f} s; what it printed besides: {demo.agent.log.strip().splitlines()[-1:] or 'nothing'}")
+            return 0
+        except KeyboardInterrupt:
+            say("\ninterrupted")
+            return 130
+        except AssertionError as e:
+            say(f"failed: {e}")
+            return 1
+        finally:
+            demo.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,3 @@
+module example.test/demo
+
+go 1.21

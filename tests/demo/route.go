@@ -1,0 +1,5 @@
+//go:build go1.22
+
+package main
+
+const itemPattern = "GET /items/{id}"

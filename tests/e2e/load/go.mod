@@ -1,0 +1,3 @@
+module example.test/load
+
+go 1.24

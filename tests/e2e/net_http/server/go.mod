@@ -1,0 +1,3 @@
+module example.test/server
+
+go 1.19
