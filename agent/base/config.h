@@ -3,6 +3,8 @@
 #include "base/base.h"
 #include "base/options.h"
 
+#include <stdio.h>
+
 struct list {
 	char **v; /* NULL-terminated */
 	size_t n;
@@ -30,11 +32,26 @@ struct privacy {
 	bool url_query, health_probes;
 };
 
+/* A flag of one sub-command alone, such as --json: no value, sets *value to true. A list ends with flag NULL. */
+struct config_switch {
+	const char *flag;
+	bool *value;
+	const char *help;
+};
+
 /* Parses the flags of a sub-command (argv[0] is its name), reads the file (--config FILE or $SPOOR_CONFIG) and the environment. Bad
- * values are logged with file, line, key, value and what is allowed. 0; -EINVAL; 1: --help was asked for and printed. *rest: index
- * of the first argument that is no option. */
+ * values are logged, all of them, with file, line, key, value and what is allowed. 0; -EINVAL; 1: --help was asked for, and the
+ * options were printed. *rest (may be NULL): index of the first argument that is no option. */
 int config_load(struct config **out, int argc, char **argv, int *rest) must_check;
+/* The same for a sub-command that has flags of its own. */
+int config_load_with(struct config **out, int argc, char **argv, int *rest, const struct config_switch *switches) must_check;
 void config_free(struct config **cfg);
-/* Prints key = value with the source of each value. */
+#define auto_config __attribute__((cleanup(config_free)))
+
+/* Prints key = value with the source of each value; values of secret maps are hidden. */
 void config_print(const struct config *cfg, bool json);
+/* Prints a YAML file with every option at its default, its help beside it; reading it changes nothing. */
+void config_defaults(FILE *f);
+/* Prints what --help says about the options. */
+void config_usage(FILE *f);
 struct privacy config_privacy(const struct config *cfg);

@@ -1,6 +1,7 @@
 /* log.h - one line an event, logfmt or JSON, on stderr. Any thread. Only the files that decide log. */
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -10,6 +11,12 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 void log_setup(enum log_level level, bool json);
 /* fmt makes the message; "key: value" details belong into it, the offending value in quotes. */
 void log_write(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Escapes text so that it stands inside "..." of logfmt and JSON, one line, valid UTF-8; what does not fit ends in "...". Returns the
+ * length without NUL; size >= 1. */
+size_t log_escape(char *out, size_t size, const char *text);
+
+#define LOG_LIMIT_NS 60000000000ull
 
 /* Remembers when a repeated message was last let through, and how many were not. Static, one a call site. */
 struct log_limit {

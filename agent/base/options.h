@@ -1,20 +1,21 @@
 /* options.h - every option, one row each; config.h makes the struct of it, config.c the YAML keys, environment variables, flags,
  * --help and `spoor config`. Flag and environment follow from the key: "kubelet.tls.mode" is --kubelet-tls-mode and
- * SPOOR_KUBELET_TLS_MODE; `also` names a variable of somebody else's (OTEL_*, the chart's downward API) that is read as well,
- * below SPOOR_*. */
+ * SPOOR_KUBELET_TLS_MODE; `also` names variables of somebody else's (OTEL_*, the chart's downward API) that are read as well, below
+ * SPOOR_*, the first that is set wins. */
 #pragma once
 
-/* type, member, key, also, default, allowed or "", help */
+/* type, member, key, also, default, allowed or "", help. `allowed`: words of an ENUM or LIST; "least-most" of a number; "URL",
+ * "address", "ratio", "pid": see option.h; "secret": a MAP whose values are never shown. */
 #define OPTIONS(X)                                                                                 \
 	X(ENUM, log_level, "log.level", "OTEL_LOG_LEVEL", "info", "error warn info debug", "least level that is logged") \
 	X(ENUM, log_format, "log.format", "", "logfmt", "logfmt json", "form of a log line")       \
-	X(STRING, admin_listen, "admin.listen", "", "0.0.0.0", "", "address of /metrics, /healthz, /readyz and /status; \"::\" for IPv6, \"\" for no endpoint") \
+	X(STRING, admin_listen, "admin.listen", "", "0.0.0.0", "address", "address of /metrics, /healthz, /readyz and /status; \"::\" for IPv6, \"\" for no endpoint") \
 	X(UINT, admin_port, "admin.port", "", "9464", "0-65535", "port of the same; 0: any free one (printed at start)") \
 	X(STRING, proc_root, "proc.root", "", "/proc", "", "where the host's processes are seen")  \
 	X(STRING, node_name, "node.name", "NODE_NAME", "", "", "name of this node: k8s.node.name, and the kubelet's TLS name") \
-	X(STRING, node_ip, "node.ip", "HOST_IP", "", "", "address of this node: the kubelet's and the default collector's") \
+	X(STRING, node_ip, "node.ip", "HOST_IP", "", "address", "address of this node: the kubelet's and the default collector's") \
 	X(ENUM, kubelet_source, "kubelet.source", "", "auto", "auto kubelet none", "who tells the pods; auto: the kubelet inside Kubernetes, else none") \
-	X(STRING, kubelet_endpoint, "kubelet.endpoint", "", "", "", "URL of the kubelet; empty: https://<node.ip>:10250") \
+	X(STRING, kubelet_endpoint, "kubelet.endpoint", "", "", "URL", "URL of the kubelet; empty: https://<node.ip>:10250") \
 	X(DURATION, kubelet_refresh, "kubelet.refresh", "", "30s", "1s-1h", "longest time between two pod lists") \
 	X(DURATION, kubelet_min_refresh, "kubelet.min_refresh", "", "1s", "0s-1m", "shortest time between two pod lists") \
 	X(DURATION, kubelet_timeout, "kubelet.timeout", "", "5s", "100ms-1m", "time-out of one request") \
@@ -29,25 +30,25 @@
 	X(LIST, select_namespaces, "discovery.namespaces", "", "", "", "mode selector: pods of these namespaces (globs)") \
 	X(LIST, select_labels, "discovery.labels", "", "", "", "mode selector: pods with these labels (key=value)") \
 	X(LIST, select_executables, "discovery.executables", "", "", "", "processes by executable path (globs); the way without Kubernetes") \
-	X(LIST, select_pids, "discovery.pids", "", "", "", "processes by pid; the way without Kubernetes") \
+	X(LIST, select_pids, "discovery.pids", "", "", "pid", "processes by pid; the way without Kubernetes") \
 	X(LIST, exclude_namespaces, "discovery.exclude_namespaces", "", "kube-system, kube-node-lease", "", "never by a selector, only by annotation") \
 	X(LIST, exclude_executables, "discovery.exclude_executables", "", "*/spoor, */otelcol*, */kubelet, */containerd*, */runc, */dockerd", "", "never by a selector (globs)") \
 	X(LIST, libraries_disabled, "libraries.disabled", "", "", "", "names of libraries that are not traced") \
 	X(ENUM, sampler, "traces.sampler", "OTEL_TRACES_SAMPLER", "parentbased_always_on", "always_on always_off traceidratio parentbased_always_on parentbased_always_off parentbased_traceidratio", "which requests become spans") \
-	X(STRING, sampler_arg, "traces.sampler_arg", "OTEL_TRACES_SAMPLER_ARG", "", "", "ratio 0..1 of the ratio samplers") \
+	X(STRING, sampler_arg, "traces.sampler_arg", "OTEL_TRACES_SAMPLER_ARG", "", "ratio", "ratio 0..1 of the ratio samplers") \
 	X(BOOL, health_probes, "traces.health_probes", "", "false", "", "whether the kubelet's health probes become spans") \
 	X(BOOL, url_query, "privacy.url_query", "", "true", "", "whether url.query is recorded (redacted)") \
 	X(LIST, redact_query_keys, "privacy.redact_query_keys", "", "X-Amz-Signature, X-Amz-Credential, X-Amz-Security-Token, AWSAccessKeyId, Signature, sig, X-Goog-Signature", "", "query parameters whose value is replaced by REDACTED") \
 	X(LIST, known_methods, "http.known_methods", "OTEL_INSTRUMENTATION_HTTP_KNOWN_METHODS", "CONNECT, DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, TRACE, QUERY", "", "methods that are not _OTHER") \
-	X(LIST, exporters, "exporters", "", "otlp", "otlp stdout", "where spans go")                \
+	X(LIST, exporters, "exporters", "OTEL_TRACES_EXPORTER", "otlp", "otlp stdout none", "where spans go; none: nowhere")                \
 	X(ENUM, stdout_format, "stdout.format", "", "text", "text json", "lines of the stdout exporter") \
-	X(STRING, otlp_endpoint, "otlp.endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", "", "", "collector, without /v1/traces; empty: http://<node.ip or localhost>:4318") \
-	X(STRING, otlp_traces_endpoint, "otlp.traces_endpoint", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "", "", "the same for traces only, used as it is") \
-	X(ENUM, otlp_protocol, "otlp.protocol", "OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", "http/protobuf", "wire protocol") \
-	X(ENUM, otlp_compression, "otlp.compression", "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip", "gzip none", "compression of requests") \
-	X(DURATION, otlp_timeout, "otlp.timeout", "OTEL_EXPORTER_OTLP_TIMEOUT", "10s", "10ms-10m", "time-out of one attempt") \
-	X(MAP, otlp_headers, "otlp.headers", "OTEL_EXPORTER_OTLP_HEADERS", "", "", "headers of each request (key=value)") \
-	X(STRING, otlp_ca_file, "otlp.ca_file", "OTEL_EXPORTER_OTLP_CERTIFICATE", "", "", "CA of the collector; empty: the system's") \
+	X(STRING, otlp_endpoint, "otlp.endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", "", "URL", "collector, without /v1/traces; empty: http://<node.ip or localhost>:4318") \
+	X(STRING, otlp_traces_endpoint, "otlp.traces_endpoint", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "", "URL", "the same for traces only, used as it is") \
+	X(ENUM, otlp_protocol, "otlp.protocol", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", "http/protobuf", "wire protocol") \
+	X(ENUM, otlp_compression, "otlp.compression", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION OTEL_EXPORTER_OTLP_COMPRESSION", "gzip", "gzip none", "compression of requests") \
+	X(DURATION, otlp_timeout, "otlp.timeout", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT OTEL_EXPORTER_OTLP_TIMEOUT", "10s", "10ms-10m", "time-out of one attempt") \
+	X(MAP, otlp_headers, "otlp.headers", "OTEL_EXPORTER_OTLP_TRACES_HEADERS OTEL_EXPORTER_OTLP_HEADERS", "", "secret", "headers of each request (key=value)") \
+	X(STRING, otlp_ca_file, "otlp.ca_file", "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE OTEL_EXPORTER_OTLP_CERTIFICATE", "", "", "CA of the collector; empty: the system's") \
 	X(SIZE, otlp_max_request, "otlp.max_request", "", "3584KiB", "64KiB-60MiB", "largest request before compression; larger batches are split") \
 	X(DURATION, export_max_age, "export.max_age", "", "5m", "1s-24h", "a batch that could not be delivered for so long is dropped") \
 	X(UINT, batch_spans, "batch.spans", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "512", "1-16384", "spans in a full batch") \

@@ -43,6 +43,10 @@
 	X(tp_new, COUNTER, "trace_context_total", "source=\"new\"", "")                            \
 	X(tp_invalid, COUNTER, "trace_context_total", "source=\"invalid\"", "")                    \
 	X(libraries_refused, COUNTER, "library_load_failures_total", "", "Libraries that are not traced because the kernel refused their programs") \
+	X(log_error, COUNTER, "log_messages_total", "level=\"error\"", "Log messages, also those below log.level, by level") \
+	X(log_warn, COUNTER, "log_messages_total", "level=\"warn\"", "")                          \
+	X(log_info, COUNTER, "log_messages_total", "level=\"info\"", "")                          \
+	X(log_debug, COUNTER, "log_messages_total", "level=\"debug\"", "") \
 	KERNEL_STATS(X)
 
 enum stat_kind { GAUGE, COUNTER };

@@ -1,0 +1,197 @@
+/* The environment as a source of options: our own variables are strict, everybody else's follow their owner's rules. */
+#include "base/log.h"
+#include "base/settings.h"
+
+#include <ctype.h>
+#include <strings.h>
+
+extern char **environ;
+
+/* An empty variable counts as not set (OpenTelemetry's rule, and the only sane one for our own). */
+static const char *variable(const char *name)
+{
+	const char *v = getenv(name);
+
+	return v && *v ? v : NULL;
+}
+
+static int hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)tolower((unsigned char)c);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* In place. 0; -EINVAL: an escape is broken, or hides a NUL. */
+static int percent_decode(char *text)
+{
+	char *to = text;
+
+	for (; *text; text++, to++) {
+		*to = *text;
+		if (*text != '%')
+			continue;
+		if (hex(text[1]) < 0 || hex(text[2]) < 0 || (text[1] == '0' && text[2] == '0'))
+			return -EINVAL;
+		*to = (char)(hex(text[1]) * 16 + hex(text[2]));
+		text += 2;
+	}
+	*to = '\0';
+	return 0;
+}
+
+/* OTEL_*_HEADERS, OTEL_RESOURCE_ATTRIBUTES: percent-encoded pairs; one broken pair discards them all, as specified. */
+static int parse_pairs(const struct option *o, const char *text, union option_value *out, char why[OPTION_WHY])
+{
+	struct list items = { 0 };
+	int err = list_split(text, &items);
+
+	for (size_t i = 0; i < items.n && !err; i++)
+		err = percent_decode(items.v[i]);
+	if (err == -EINVAL)
+		(void)snprintf(why, OPTION_WHY, "a percent escape in it is broken");
+	if (!err)
+		err = option_parse_items(o, (const char *const *)items.v, items.n, out, why);
+	list_clear(&items);
+	return err;
+}
+
+/* OpenTelemetry's spelling of a value in ours: durations are bare milliseconds, enums know no case, console is our stdout. */
+static void translate(const struct option *o, const char *text, char *out, size_t n)
+{
+	size_t digits = strspn(text, "0123456789");
+
+	(void)snprintf(out, n, "%s%s", text,
+		       o->type == OPTION_DURATION ? (digits == strlen(text) ? "ms" : " (whole milliseconds are expected)") : "");
+	if (o->type == OPTION_ENUM || strcmp(o->key, "exporters") == 0)
+		for (char *p = out; *p; p++)
+			*p = (char)tolower((unsigned char)*p);
+	if (strcmp(o->key, "exporters") == 0 && (strcmp(out, "console") == 0 || strcmp(out, "otlp/stdout") == 0))
+		(void)snprintf(out, n, "stdout");
+}
+
+/* True when the variable set the option. A bad value is a warning, but for an endpoint that is nonsense. */
+static bool set_foreign(struct settings *s, const struct option *o, const char *name)
+{
+	const struct place at = { .from = FROM_ENVIRONMENT, .name = name };
+	const char *text = variable(name);
+	union option_value value = { 0 };
+	char why[OPTION_WHY] = "", own[1024];
+	int err;
+
+	if (!text)
+		return false;
+	if (strcmp(o->allowed, "URL") == 0) {
+		settings_set(s, o, text, &at);
+		return true;
+	}
+	translate(o, text, own, sizeof(own));
+	err = o->type == OPTION_MAP ? parse_pairs(o, text, &value, why) :
+	      o->type == OPTION_LIST || o->type == OPTION_STRING ?
+				      option_parse(o, strcmp(o->key, "exporters") == 0 ? own : text, &value, why) :
+				      option_parse(o, own, &value, why);
+	if (err) {
+		log_warn("config: environment %s: %s: %s; the variable is ignored", name, o->key, err == -ENOMEM ? "out of memory" : why);
+		return false;
+	}
+	settings_take(s, o, &value, &at);
+	return true;
+}
+
+static void set_also(struct settings *s, const struct option *o)
+{
+	char names[256], *save = NULL;
+
+	(void)snprintf(names, sizeof(names), "%s", o->also);
+	for (char *name = strtok_r(names, " ", &save); name; name = strtok_r(NULL, " ", &save))
+		if (set_foreign(s, o, name))
+			return;
+}
+
+/* OTEL_SDK_DISABLED=true: no signals; the agent's own metrics stay. */
+static void sdk_disabled(struct settings *s)
+{
+	const struct place at = { .from = FROM_ENVIRONMENT, .name = "OTEL_SDK_DISABLED" };
+	const char *text = variable(at.name);
+
+	if (text && strcasecmp(text, "true") == 0)
+		settings_set(s, &options[OPT_exporters], "none", &at);
+	else if (text && strcasecmp(text, "false") != 0)
+		log_warn("config: environment OTEL_SDK_DISABLED: '%.60s' is neither true nor false; taken as false", text);
+}
+
+/* What Kubernetes sets for a Service that is named spoor: SPOOR_SERVICE_HOST, SPOOR_PORT_9464_TCP_ADDR. */
+static bool service_link(const char *name)
+{
+	return strstr(name, "_SERVICE_HOST") || strstr(name, "_SERVICE_PORT") || strstr(name, "_PORT_") ||
+	       strcmp(name, "SPOOR_PORT") == 0 || strstr(name, "_TCP") || strstr(name, "_UDP");
+}
+
+static bool known(const char *name)
+{
+	char env[OPTION_NAME];
+
+	if (strcmp(name, "SPOOR_CONFIG") == 0)
+		return true;
+	for (size_t i = 0; i < OPTION_COUNT; i++) {
+		option_env(&options[i], env);
+		if (strcmp(env, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A variable that is nearly one of ours is a slip and refused; the environment is shared, so others only get a warning. */
+static void unknown_variable(struct settings *s, const char *name)
+{
+	const struct place at = { .from = FROM_ENVIRONMENT, .name = name };
+	char env[OPTION_NAME], near[OPTION_NAME] = "";
+	size_t least = 3;
+
+	for (size_t i = 0; i < OPTION_COUNT; i++) {
+		size_t d;
+
+		option_env(&options[i], env);
+		d = option_distance(name, env);
+		if (d < least) {
+			least = d;
+			memcpy(near, env, sizeof(near));
+		}
+	}
+	if (*near)
+		settings_error(s, &at, "no such variable, did you mean %s?", near);
+	else
+		log_warn("config: environment %s: spoor has no such variable; it is ignored", name);
+}
+
+static void unknown_variables(struct settings *s)
+{
+	for (char **e = environ; e && *e; e++) {
+		char name[OPTION_NAME];
+		size_t n = strcspn(*e, "=");
+
+		if (strncmp(*e, "SPOOR_", 6) != 0 || !(*e)[n] || !(*e)[n + 1] || n >= sizeof(name))
+			continue;
+		(void)snprintf(name, sizeof(name), "%.*s", (int)n, *e);
+		if (!known(name) && !service_link(name))
+			unknown_variable(s, name);
+	}
+}
+
+void settings_environment(struct settings *s)
+{
+	char env[OPTION_NAME];
+
+	for (size_t i = 0; i < OPTION_COUNT; i++) {
+		const struct place at = { .from = FROM_ENVIRONMENT, .name = env };
+
+		option_env(&options[i], env);
+		if (variable(env))
+			settings_set(s, &options[i], variable(env), &at);
+		else
+			set_also(s, &options[i]);
+	}
+	sdk_disabled(s);
+	unknown_variables(s);
+}
