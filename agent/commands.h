@@ -1,5 +1,6 @@
-/* commands.h - the sub-commands of spoor. Each gets its own name as argv[0] and returns the exit code: 0 done, 1 failed,
- * 2 was called wrongly. main() has printed the introduction already when --help is among the arguments. */
+/* commands.h - the sub-commands of spoor. Each gets its own name as argv[0] and returns the exit
+ * code: 0 done, 1 failed, 2 was called wrongly. main() has printed the introduction already when
+ * --help is among the arguments. */
 #pragma once
 #include <stdbool.h>
 

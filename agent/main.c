@@ -21,25 +21,33 @@ struct command {
 static int help_main(int argc, char **argv);
 
 static const struct command commands[] = {
-	{ "agent", agent_main, "traces Go programs on this machine and sends their spans to a collector",
+	{ "agent", agent_main,
+	  "traces Go programs on this machine and sends their spans to a collector",
 	  "Usage: spoor agent [options]\n\n"
-	  "Finds Go programs in annotated pods (through the node's kubelet) or by path or pid, attaches BPF uprobes to them and\n"
-	  "exports what their servers did as OpenTelemetry spans. Runs until SIGTERM or SIGINT; then it detaches, flushes what it\n"
-	  "has and ends (a second signal ends it at once). Needs the capabilities BPF, PERFMON, SYS_PTRACE and DAC_READ_SEARCH;\n"
+	  "Finds Go programs in annotated pods (through the node's kubelet) or by path or pid, "
+	  "attaches BPF uprobes to them and\n"
+	  "exports what their servers did as OpenTelemetry spans. Runs until SIGTERM or SIGINT; "
+	  "then it detaches, flushes what it\n"
+	  "has and ends (a second signal ends it at once). Needs the capabilities BPF, PERFMON, "
+	  "SYS_PTRACE and DAC_READ_SEARCH;\n"
 	  "`spoor check` tells what this machine gives.\n\n"
 	  "Examples:\n"
 	  "  trace one program on a laptop and print its spans\n"
-	  "    spoor agent --discovery-mode selector --discovery-executables '/home/me/app/*' --exporters stdout\n"
+	  "    spoor agent --discovery-mode selector --discovery-executables '/home/me/app/*' "
+	  "--exporters stdout\n"
 	  "  send to a collector elsewhere, one request in ten\n"
 	  "    spoor agent --config /etc/spoor.yaml --otlp-endpoint http://collector:4318 \\\n"
 	  "      --traces-sampler parentbased_traceidratio --traces-sampler-arg 0.1\n"
 	  "  look at it while it runs\n"
 	  "    curl localhost:9464/status\n",
 	  true },
-	{ "inspect", inspect_main, "shows what spoor can trace in a Go program, and what is missing",
+	{ "inspect", inspect_main,
+	  "shows what spoor can trace in a Go program, and what is missing",
 	  "Usage: spoor inspect FILE|PID [--json]\n\n"
-	  "Reads a Go executable (of a file or a running process) as the agent would: Go version, modules and, for each library,\n"
-	  "the functions found, the offsets of the fields with where each came from, and what is lost without those that are\n"
+	  "Reads a Go executable (of a file or a running process) as the agent would: Go version, "
+	  "modules and, for each library,\n"
+	  "the functions found, the offsets of the fields with where each came from, and what is "
+	  "lost without those that are\n"
 	  "missing. Changes nothing and needs no rights but to read the file.\n\n"
 	  "Examples:\n"
 	  "  spoor inspect ./server\n"
@@ -47,17 +55,23 @@ static const struct command commands[] = {
 	  false },
 	{ "check", check_main, "checks whether this machine and these rights let spoor work",
 	  "Usage: spoor check [--json] [options]\n\n"
-	  "Tries everything the agent needs, one line each: capabilities, kernel, uprobe_multi, PID namespace, seccomp, AppArmor,\n"
-	  "kubelet, collector - with its state, what is lost without it, and what to do. Ends with 1 when something essential is\n"
-	  "missing. Takes the options of the agent, so that it asks the same kubelet and collector.\n\n"
+	  "Tries everything the agent needs, one line each: capabilities, kernel, uprobe_multi, "
+	  "PID namespace, seccomp, AppArmor,\n"
+	  "kubelet, collector - with its state, what is lost without it, and what to do. Ends with "
+	  "1 when something essential is\n"
+	  "missing. Takes the options of the agent, so that it asks the same kubelet and "
+	  "collector.\n\n"
 	  "Examples:\n"
 	  "  spoor check\n"
 	  "  kubectl exec ds/spoor -- spoor check --json\n",
 	  true },
-	{ "config", config_main, "shows the configuration in effect, and where each value came from",
+	{ "config", config_main,
+	  "shows the configuration in effect, and where each value came from",
 	  "Usage: spoor config [--json | --defaults] [options]\n\n"
-	  "Reads the same file, variables and flags as the agent and prints each value with its source. Values of otlp.headers\n"
-	  "are hidden. --defaults prints a commented YAML file with every option at its default. Ends with 1 when the\n"
+	  "Reads the same file, variables and flags as the agent and prints each value with its "
+	  "source. Values of otlp.headers\n"
+	  "are hidden. --defaults prints a commented YAML file with every option at its default. "
+	  "Ends with 1 when the\n"
 	  "configuration is refused.\n\n"
 	  "Examples:\n"
 	  "  spoor config --config /etc/spoor.yaml\n"
@@ -65,7 +79,8 @@ static const struct command commands[] = {
 	  true },
 	{ "version", version_main, "shows the version and the libraries that are traced",
 	  "Usage: spoor version [--json]\n", false },
-	{ "help", help_main, "explains a command: spoor help agent", "Usage: spoor help [COMMAND]\n", false },
+	{ "help", help_main, "explains a command: spoor help agent",
+	  "Usage: spoor help [COMMAND]\n", false },
 };
 
 static const struct command *find(const char *name)
@@ -78,7 +93,8 @@ static const struct command *find(const char *name)
 
 static void usage(FILE *f)
 {
-	(void)fputs("spoor traces Go programs without changing them: BPF probes in, OpenTelemetry spans out.\n\n"
+	(void)fputs("spoor traces Go programs without changing them: BPF probes in, OpenTelemetry "
+		    "spans out.\n\n"
 		    "Usage: spoor COMMAND [flags]\n\nCommands:\n",
 		    f);
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)

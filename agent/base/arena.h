@@ -1,4 +1,5 @@
-/* arena.h - memory that is handed out in order and taken back whole. One owner at a time, no lock. */
+/* arena.h - memory that is handed out in order and taken back whole. One owner at a time, no lock.
+ */
 #pragma once
 #include "base/base.h"
 
@@ -11,7 +12,8 @@ struct arena {
 int arena_init(struct arena *a, size_t size) must_check;
 /* Gives the memory back; a cleared arena can be cleared again. */
 void arena_clear(struct arena *a);
-/* n bytes aligned to 8, or NULL when the arena is full: the caller sends the batch and goes on in the next one. */
+/* n bytes aligned to 8, or NULL when the arena is full: the caller sends the batch and goes on in
+ * the next one. */
 void *arena_get(struct arena *a, size_t n);
 /* A copy of n bytes, or NULL when the arena is full. */
 char *arena_copy(struct arena *a, const void *p, size_t n);

@@ -34,14 +34,18 @@ void settings_error(struct settings *s, const struct place *at, const char *fmt,
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	if (at->from == FROM_FILE)
-		(void)snprintf(where, sizeof(where), at->line ? "%s:%d: " : "%s: ", s->file, at->line);
+		(void)snprintf(where, sizeof(where), at->line ? "%s:%d: " : "%s: ", s->file,
+			       at->line);
 	else if (at->from != FROM_DEFAULT)
-		(void)snprintf(where, sizeof(where), "%s%s: ", at->from == FROM_ENVIRONMENT ? "environment " : "", at->name);
+		(void)snprintf(where, sizeof(where),
+			       "%s%s: ", at->from == FROM_ENVIRONMENT ? "environment " : "",
+			       at->name);
 	log_error("config: %s%s", where, text);
 	s->errors++;
 }
 
-void settings_take(struct settings *s, const struct option *o, union option_value *value, const struct place *at)
+void settings_take(struct settings *s, const struct option *o, union option_value *value,
+		   const struct place *at)
 {
 	size_t i = (size_t)(o - options);
 
@@ -51,8 +55,8 @@ void settings_take(struct settings *s, const struct option *o, union option_valu
 	(void)snprintf(s->origin[i].name, OPTION_NAME, "%s", at->name ? at->name : "");
 }
 
-static void finish(struct settings *s, const struct option *o, int err, union option_value *value, const char *why,
-		   const struct place *at)
+static void finish(struct settings *s, const struct option *o, int err, union option_value *value,
+		   const char *why, const struct place *at)
 {
 	if (err == -ENOMEM)
 		settings_error(s, at, "%s: out of memory", o->key);
@@ -62,7 +66,8 @@ static void finish(struct settings *s, const struct option *o, int err, union op
 		settings_take(s, o, value, at);
 }
 
-void settings_set(struct settings *s, const struct option *o, const char *text, const struct place *at)
+void settings_set(struct settings *s, const struct option *o, const char *text,
+		  const struct place *at)
 {
 	union option_value value = { 0 };
 	char why[OPTION_WHY] = "";
@@ -71,7 +76,8 @@ void settings_set(struct settings *s, const struct option *o, const char *text, 
 	finish(s, o, err, &value, why, at);
 }
 
-void settings_set_items(struct settings *s, const struct option *o, const struct list *items, const struct place *at)
+void settings_set_items(struct settings *s, const struct option *o, const struct list *items,
+			const struct place *at)
 {
 	union option_value value = { 0 };
 	char why[OPTION_WHY] = "";
@@ -98,8 +104,10 @@ static void unknown_flag(struct settings *s, const char *name, const struct conf
 		known[n++] = sw->flag;
 	known[n] = NULL;
 	near = option_nearest(name, known);
-	settings_error(s, &at, "unknown flag%s%s%s; --help lists them all", near ? ", did you mean " : "", near ? near : "",
-		       near ? "?" : "");
+	settings_error(s, &at,
+		       near ? "unknown flag, did you mean %s?"
+			    : "unknown flag%s; --help lists them all",
+		       near ? near : "");
 }
 
 static const struct option *find_flag(const char *name)
@@ -132,15 +140,18 @@ static bool set_switch(const struct config_switch *sw, const char *name)
 	return false;
 }
 
-/* One flag and, where it has one, its value. Options are set in the second pass only (s is NULL in the first, which finds --config). */
+/* One flag and, where it has one, its value. Options are set in the second pass only (s is NULL in
+ * the first, which finds --config). */
 static void one_flag(struct flags *f, struct settings *s, struct settings *errors)
 {
 	char name[OPTION_NAME];
-	const char *arg = f->argv[f->next++], *equals = strchr(arg, '='), *value = equals ? equals + 1 : NULL;
+	const char *arg = f->argv[f->next++], *equals = strchr(arg, '='),
+		   *value = equals ? equals + 1 : NULL;
 	const struct place at = { .from = FROM_FLAG, .name = name };
 	const struct option *o;
 
-	(void)snprintf(name, sizeof(name), "%.*s", equals ? (int)(equals - arg) : (int)strlen(arg), arg);
+	(void)snprintf(name, sizeof(name), "%.*s", equals ? (int)(equals - arg) : (int)strlen(arg),
+		       arg);
 	if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0) {
 		f->help = true;
 		return;
@@ -151,6 +162,9 @@ static void one_flag(struct flags *f, struct settings *s, struct settings *error
 	if (!o && strcmp(name, "--config") != 0) {
 		if (s)
 			unknown_flag(errors, name, f->switches);
+		if (!value && f->next < f->argc && f->argv[f->next][0] != '-')
+			f->next++; /* likely its value: go on to the next flag, so that all mistakes
+				      are told at once */
 		return;
 	}
 	if (!value && o && o->type == OPTION_BOOL)
@@ -198,20 +212,28 @@ static void check_together(struct settings *s)
 		size *= 2;
 	c->ring_size = size;
 	if (c->kubelet_min_refresh > c->kubelet_refresh)
-		settings_error(s, &nowhere, "kubelet.min_refresh must not be longer than kubelet.refresh");
+		settings_error(s, &nowhere,
+			       "kubelet.min_refresh must not be longer than kubelet.refresh");
 	if (s->origin[OPT_ring_wakeup].from == FROM_DEFAULT && c->ring_wakeup > c->ring_size / 4)
 		c->ring_wakeup = c->ring_size / 4;
 	if (c->ring_wakeup > c->ring_size / 2)
 		settings_error(s, &nowhere,
-			       "ring.wakeup must not be more than half of ring.size: events would be lost before the agent is woken");
+			       "ring.wakeup must not be more than half of ring.size: events would "
+			       "be lost before the agent is woken");
 	if (strcmp(c->discovery_mode, "selector") == 0 &&
-	    !(c->select_namespaces.n || c->select_labels.n || c->select_executables.n || c->select_pids.n))
-		settings_error(s, &nowhere, "discovery.mode is selector, but none of discovery.namespaces, .labels, .executables, .pids is given");
+	    !(c->select_namespaces.n || c->select_labels.n || c->select_executables.n ||
+	      c->select_pids.n))
+		settings_error(s, &nowhere,
+			       "discovery.mode is selector, but none of discovery.namespaces, "
+			       ".labels, .executables, .pids is given");
 	if (strcmp(c->kubelet_source, "kubelet") == 0 && !*c->kubelet_endpoint && !*c->node_ip)
-		settings_error(s, &nowhere, "kubelet.source is kubelet, but neither kubelet.endpoint nor node.ip says where it is");
+		settings_error(s, &nowhere,
+			       "kubelet.source is kubelet, but neither kubelet.endpoint nor "
+			       "node.ip says where it is");
 }
 
-int config_load_with(struct config **out, int argc, char **argv, int *rest, const struct config_switch *switches)
+int config_load_with(struct config **out, int argc, char **argv, int *rest,
+		     const struct config_switch *switches)
 {
 	struct settings *s = calloc(1, sizeof(*s));
 	struct flags f = { .argc = argc, .argv = argv, .switches = switches };

@@ -1,4 +1,5 @@
-/* The environment as a source of options: our own variables are strict, everybody else's follow their owner's rules. */
+/* The environment as a source of options: our own variables are strict, everybody else's follow
+ * their owner's rules. */
 #include "base/log.h"
 #include "base/settings.h"
 
@@ -41,8 +42,10 @@ static int percent_decode(char *text)
 	return 0;
 }
 
-/* OTEL_*_HEADERS, OTEL_RESOURCE_ATTRIBUTES: percent-encoded pairs; one broken pair discards them all, as specified. */
-static int parse_pairs(const struct option *o, const char *text, union option_value *out, char why[OPTION_WHY])
+/* OTEL_*_HEADERS, OTEL_RESOURCE_ATTRIBUTES: percent-encoded pairs; one broken pair discards them
+ * all, as specified. */
+static int parse_pairs(const struct option *o, const char *text, union option_value *out,
+		       char why[OPTION_WHY])
 {
 	struct list items = { 0 };
 	int err = list_split(text, &items);
@@ -57,27 +60,37 @@ static int parse_pairs(const struct option *o, const char *text, union option_va
 	return err;
 }
 
-/* OpenTelemetry's spelling of a value in ours: durations are bare milliseconds, enums know no case, console is our stdout. */
-static void translate(const struct option *o, const char *text, char *out, size_t n)
+/* OpenTelemetry's spelling of a value in ours: durations are bare milliseconds, enums know no case,
+ * console is our stdout. */
+static int parse_foreign(const struct option *o, const char *text, union option_value *out,
+			 char why[OPTION_WHY])
 {
-	size_t digits = strspn(text, "0123456789");
+	bool exporters = strcmp(o->key, "exporters") == 0;
+	char own[1024];
 
-	(void)snprintf(out, n, "%s%s", text,
-		       o->type == OPTION_DURATION ? (digits == strlen(text) ? "ms" : " (whole milliseconds are expected)") : "");
-	if (o->type == OPTION_ENUM || strcmp(o->key, "exporters") == 0)
-		for (char *p = out; *p; p++)
-			*p = (char)tolower((unsigned char)*p);
-	if (strcmp(o->key, "exporters") == 0 && (strcmp(out, "console") == 0 || strcmp(out, "otlp/stdout") == 0))
-		(void)snprintf(out, n, "stdout");
+	if (o->type == OPTION_MAP)
+		return parse_pairs(o, text, out, why);
+	if (o->type == OPTION_DURATION && text[strspn(text, "0123456789")]) {
+		(void)snprintf(why, OPTION_WHY, "'%.60s' is not a whole number of milliseconds",
+			       text);
+		return -EINVAL;
+	}
+	(void)snprintf(own, sizeof(own), "%s%s", text, o->type == OPTION_DURATION ? "ms" : "");
+	for (char *p = own; *p && (o->type == OPTION_ENUM || exporters); p++)
+		*p = (char)tolower((unsigned char)*p);
+	if (exporters && (strcmp(own, "console") == 0 || strcmp(own, "otlp/stdout") == 0))
+		return option_parse(o, "stdout", out, why);
+	return option_parse(o, o->type == OPTION_STRING ? text : own, out, why);
 }
 
-/* True when the variable set the option. A bad value is a warning, but for an endpoint that is nonsense. */
+/* True when the variable set the option. A bad value is a warning, but for an endpoint that is
+ * nonsense. */
 static bool set_foreign(struct settings *s, const struct option *o, const char *name)
 {
 	const struct place at = { .from = FROM_ENVIRONMENT, .name = name };
 	const char *text = variable(name);
 	union option_value value = { 0 };
-	char why[OPTION_WHY] = "", own[1024];
+	char why[OPTION_WHY] = "";
 	int err;
 
 	if (!text)
@@ -86,13 +99,10 @@ static bool set_foreign(struct settings *s, const struct option *o, const char *
 		settings_set(s, o, text, &at);
 		return true;
 	}
-	translate(o, text, own, sizeof(own));
-	err = o->type == OPTION_MAP ? parse_pairs(o, text, &value, why) :
-	      o->type == OPTION_LIST || o->type == OPTION_STRING ?
-				      option_parse(o, strcmp(o->key, "exporters") == 0 ? own : text, &value, why) :
-				      option_parse(o, own, &value, why);
+	err = parse_foreign(o, text, &value, why);
 	if (err) {
-		log_warn("config: environment %s: %s: %s; the variable is ignored", name, o->key, err == -ENOMEM ? "out of memory" : why);
+		log_warn("config: environment %s: %s: %s; the variable is ignored", name, o->key,
+			 err == -ENOMEM ? "out of memory" : why);
 		return false;
 	}
 	settings_take(s, o, &value, &at);
@@ -118,14 +128,18 @@ static void sdk_disabled(struct settings *s)
 	if (text && strcasecmp(text, "true") == 0)
 		settings_set(s, &options[OPT_exporters], "none", &at);
 	else if (text && strcasecmp(text, "false") != 0)
-		log_warn("config: environment OTEL_SDK_DISABLED: '%.60s' is neither true nor false; taken as false", text);
+		log_warn("config: environment OTEL_SDK_DISABLED: '%.60s' is neither true nor "
+			 "false; taken as false",
+			 text);
 }
 
-/* What Kubernetes sets for a Service that is named spoor: SPOOR_SERVICE_HOST, SPOOR_PORT_9464_TCP_ADDR. */
+/* What Kubernetes sets for a Service that is named spoor: SPOOR_SERVICE_HOST,
+ * SPOOR_PORT_9464_TCP_ADDR. */
 static bool service_link(const char *name)
 {
-	return strstr(name, "_SERVICE_HOST") || strstr(name, "_SERVICE_PORT") || strstr(name, "_PORT_") ||
-	       strcmp(name, "SPOOR_PORT") == 0 || strstr(name, "_TCP") || strstr(name, "_UDP");
+	return strstr(name, "_SERVICE_HOST") || strstr(name, "_SERVICE_PORT") ||
+	       strstr(name, "_PORT_") || strcmp(name, "SPOOR_PORT") == 0 || strstr(name, "_TCP") ||
+	       strstr(name, "_UDP");
 }
 
 static bool known(const char *name)
@@ -142,7 +156,8 @@ static bool known(const char *name)
 	return false;
 }
 
-/* A variable that is nearly one of ours is a slip and refused; the environment is shared, so others only get a warning. */
+/* A variable that is nearly one of ours is a slip and refused; the environment is shared, so others
+ * only get a warning. */
 static void unknown_variable(struct settings *s, const char *name)
 {
 	const struct place at = { .from = FROM_ENVIRONMENT, .name = name };

@@ -42,7 +42,8 @@ static bool next(struct reader *r, yaml_event_t *e)
 	if (yaml_parser_parse(&r->parser, e))
 		return true;
 	r->broken = true;
-	error_at(r, (int)r->parser.problem_mark.line + 1, "not YAML: %s%s%s", r->parser.problem ? r->parser.problem : "unreadable",
+	error_at(r, (int)r->parser.problem_mark.line + 1, "not YAML: %s%s%s",
+		 r->parser.problem ? r->parser.problem : "unreadable",
 		 r->parser.context ? ", " : "", r->parser.context ? r->parser.context : "");
 	return false;
 }
@@ -57,18 +58,22 @@ static void skip(struct reader *r, const yaml_event_t *e)
 
 		if (!next(r, &inner))
 			return;
-		depth += inner.type == YAML_MAPPING_START_EVENT || inner.type == YAML_SEQUENCE_START_EVENT;
-		depth -= inner.type == YAML_MAPPING_END_EVENT || inner.type == YAML_SEQUENCE_END_EVENT;
+		depth += inner.type == YAML_MAPPING_START_EVENT ||
+			 inner.type == YAML_SEQUENCE_START_EVENT;
+		depth -= inner.type == YAML_MAPPING_END_EVENT ||
+			 inner.type == YAML_SEQUENCE_END_EVENT;
 	}
 }
 
-/* Aliases, anchors and tags: a configuration of sixty plain values needs none, and they hide what is set. */
+/* Aliases, anchors and tags: a configuration of sixty plain values needs none, and they hide what
+ * is set. */
 static bool plain(struct reader *r, const yaml_event_t *e, const char *path)
 {
 	const yaml_char_t *anchor = NULL, *tag = NULL;
 
 	if (e->type == YAML_ALIAS_EVENT) {
-		error_at(r, line_of(e), "%s: aliases (*name) are not allowed, write the value", path);
+		error_at(r, line_of(e), "%s: aliases (*name) are not allowed, write the value",
+			 path);
 		return false;
 	}
 	if (e->type == YAML_SCALAR_EVENT) {
@@ -82,7 +87,8 @@ static bool plain(struct reader *r, const yaml_event_t *e, const char *path)
 		tag = e->data.sequence_start.tag;
 	}
 	if (anchor || tag)
-		error_at(r, line_of(e), "%s: %s are not allowed, write the value", path, anchor ? "anchors (&name)" : "tags (!name)");
+		error_at(r, line_of(e), "%s: %s are not allowed, write the value", path,
+			 anchor ? "anchors (&name)" : "tags (!name)");
 	return !anchor && !tag;
 }
 
@@ -96,7 +102,8 @@ static bool is_null(const yaml_event_t *e)
 }
 
 /* The text of a scalar, or NULL, reported. */
-static const char *text_of(struct reader *r, const yaml_event_t *e, const char *path, const char *wanted)
+static const char *text_of(struct reader *r, const yaml_event_t *e, const char *path,
+			   const char *wanted)
 {
 	if (e->type != YAML_SCALAR_EVENT) {
 		error_at(r, line_of(e), "%s: a %s is not allowed here, must be %s", path,
@@ -150,7 +157,8 @@ static void add_pair(struct reader *r, const yaml_event_t *e, const char *path, 
 		error_at(r, line_of(e), "%s: '%.60s' cannot be a key", path, key);
 	else if (has_key(items, key))
 		error_at(r, line_of(e), "%s: '%.60s' is given twice", path, key);
-	else if (asprintf(&pair, "%s=%s", key, value) < 0 || list_add(items, pair, strlen(pair)) != 0)
+	else if (asprintf(&pair, "%s=%s", key, value) < 0 ||
+		 list_add(items, pair, strlen(pair)) != 0)
 		error_at(r, line_of(e), "%s: out of memory", path);
 }
 
@@ -163,7 +171,8 @@ static void read_items(struct reader *r, const struct option *o, const yaml_even
 	for (;;) {
 		auto_event yaml_event_t e;
 
-		if (!next(r, &e) || e.type == YAML_SEQUENCE_END_EVENT || e.type == YAML_MAPPING_END_EVENT)
+		if (!next(r, &e) || e.type == YAML_SEQUENCE_END_EVENT ||
+		    e.type == YAML_MAPPING_END_EVENT)
 			break;
 		(o->type == OPTION_MAP ? add_pair : add_item)(r, &e, o->key, &items);
 	}
@@ -186,7 +195,10 @@ static void read_option(struct reader *r, const struct option *o, const yaml_eve
 		return;
 	}
 	option_allowed(o, allowed);
-	text = text_of(r, e, o->key, o->type == OPTION_LIST ? "a sequence or a comma list" : *allowed ? allowed : "a plain value");
+	text = text_of(r, e, o->key,
+		       o->type == OPTION_LIST ? "a sequence or a comma list"
+		       : *allowed             ? allowed
+					      : "a plain value");
 	if (text)
 		settings_set(r->s, o, text, &at);
 	else
@@ -234,7 +246,8 @@ static void read_group(struct reader *r, const char *path, const yaml_event_t *e
 	}
 }
 
-static void unknown_key(struct reader *r, const char *path, const yaml_event_t *key, const yaml_event_t *value)
+static void unknown_key(struct reader *r, const char *path, const yaml_event_t *key,
+			const yaml_event_t *value)
 {
 	char near[OPTION_NAME];
 
@@ -242,7 +255,8 @@ static void unknown_key(struct reader *r, const char *path, const yaml_event_t *
 	if (*near)
 		error_at(r, line_of(key), "unknown key '%.80s', did you mean '%s'?", path, near);
 	else
-		error_at(r, line_of(key), "unknown key '%.80s'; `spoor config --defaults` lists them all", path);
+		error_at(r, line_of(key),
+			 "unknown key '%.80s'; `spoor config --defaults` lists them all", path);
 	skip(r, value);
 }
 
@@ -251,7 +265,9 @@ static void read_pair(struct reader *r, const char *prefix, const yaml_event_t *
 	char path[256];
 	const struct option *o;
 	auto_event yaml_event_t value;
-	const char *name = plain(r, key, *prefix ? prefix : "key") ? text_of(r, key, *prefix ? prefix : "key", "a plain key") : NULL;
+	const char *name = plain(r, key, *prefix ? prefix : "key")
+				   ? text_of(r, key, *prefix ? prefix : "key", "a plain key")
+				   : NULL;
 
 	if (!name)
 		skip(r, key);
@@ -270,7 +286,8 @@ static void read_pair(struct reader *r, const char *prefix, const yaml_event_t *
 	} else if (!o) {
 		read_group(r, path, &value);
 	} else if (r->seen[o - options]) {
-		error_at(r, line_of(key), "%s: given twice, first in line %d", path, r->seen[o - options]);
+		error_at(r, line_of(key), "%s: given twice, first in line %d", path,
+			 r->seen[o - options]);
 		skip(r, &value);
 	} else {
 		r->seen[o - options] = line_of(key);

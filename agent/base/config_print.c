@@ -40,7 +40,8 @@ static json_t *map_json(const struct list *l, bool secret)
 		auto_free char *key = strndup(l->v[i], n);
 
 		if (key)
-			json_object_set_new_nocheck(m, key, json_string_nocheck(secret ? "***" : l->v[i] + n + 1));
+			json_object_set_new_nocheck(
+				m, key, json_string_nocheck(secret ? "***" : l->v[i] + n + 1));
 	}
 	return m;
 }
@@ -78,9 +79,11 @@ static void print_json(const struct settings *s)
 
 	for (size_t i = 0; i < OPTION_COUNT; i++) {
 		settings_origin(s, &options[i], origin, sizeof(origin));
-		json_object_set_new(root, options[i].key,
-				    json_pack("{s:o, s:s}", "value", value_json(&options[i], option_value(&options[i], &s->cfg)),
-					      "source", origin));
+		json_object_set_new(
+			root, options[i].key,
+			json_pack("{s:o, s:s}", "value",
+				  value_json(&options[i], option_value(&options[i], &s->cfg)),
+				  "source", origin));
 	}
 	(void)json_dumpf(root, stdout, JSON_INDENT(2));
 	(void)putchar('\n');
@@ -112,7 +115,8 @@ static void indent(FILE *f, const char *key, size_t upto)
 
 static bool plain_scalar(const struct option *o)
 {
-	return o->type == OPTION_UINT || o->type == OPTION_BOOL || o->type == OPTION_DURATION || o->type == OPTION_SIZE;
+	return o->type == OPTION_UINT || o->type == OPTION_BOOL || o->type == OPTION_DURATION ||
+	       o->type == OPTION_SIZE;
 }
 
 static void print_yaml_default(FILE *f, const struct option *o)
@@ -137,7 +141,9 @@ void config_defaults(FILE *f)
 {
 	const char *before = "";
 
-	(void)fputs("# Every option of spoor, at its default. Order of precedence: this file, then environment variables, then flags.\n", f);
+	(void)fputs("# Every option of spoor, at its default. Order of precedence: this file, then "
+		    "environment variables, then flags.\n",
+		    f);
 	for (size_t i = 0; i < OPTION_COUNT; i++) {
 		const struct option *o = &options[i];
 		size_t at = shared_groups(before, o->key);
@@ -145,15 +151,17 @@ void config_defaults(FILE *f)
 
 		if (at == 0)
 			(void)fputc('\n', f);
-		for (const char *dot; (dot = strchr(o->key + at, '.')) != NULL; at = (size_t)(dot - o->key) + 1) {
+		for (const char *dot; (dot = strchr(o->key + at, '.')) != NULL;
+		     at = (size_t)(dot - o->key) + 1) {
 			indent(f, o->key, at);
-			(void)fprintf(f, "%.*s:\n", (int)(dot - o->key - (ptrdiff_t)at), o->key + at);
+			(void)fprintf(f, "%.*s:\n", (int)(dot - o->key - (ptrdiff_t)at),
+				      o->key + at);
 		}
 		option_allowed(o, allowed);
 		option_env(o, env);
 		indent(f, o->key, at);
-		(void)fprintf(f, "# %s%s%s%s [%s%s%s]\n", o->help, *allowed ? " (" : "", allowed, *allowed ? ")" : "", env,
-			      *o->also ? " " : "", o->also);
+		(void)fprintf(f, "# %s%s%s%s [%s%s%s]\n", o->help, *allowed ? " (" : "", allowed,
+			      *allowed ? ")" : "", env, *o->also ? " " : "", o->also);
 		indent(f, o->key, at);
 		(void)fprintf(f, "%s: ", o->key + at);
 		print_yaml_default(f, o);
@@ -164,14 +172,18 @@ void config_defaults(FILE *f)
 
 static void usage_row(FILE *f, const struct option *o)
 {
-	static const char *const kinds[] = { [OPTION_STRING] = "TEXT", [OPTION_ENUM] = "WORD",	     [OPTION_UINT] = "N",
-					     [OPTION_SIZE] = "SIZE",   [OPTION_DURATION] = "TIME",   [OPTION_BOOL] = "[=true|false]",
-					     [OPTION_LIST] = "A,B",    [OPTION_MAP] = "K=V,..." };
+	static const char *const kinds[] = {
+		[OPTION_STRING] = "TEXT",   [OPTION_ENUM] = "WORD",
+		[OPTION_UINT] = "N",        [OPTION_SIZE] = "SIZE",
+		[OPTION_DURATION] = "TIME", [OPTION_BOOL] = "[=true|false]",
+		[OPTION_LIST] = "A,B",      [OPTION_MAP] = "K=V,..."
+	};
 	char flag[OPTION_NAME], allowed[OPTION_WHY], left[OPTION_NAME * 2];
 
 	option_flag(o, flag);
 	option_allowed(o, allowed);
-	(void)snprintf(left, sizeof(left), "%s%s%s", flag, o->type == OPTION_BOOL ? "" : " ", kinds[o->type]);
+	(void)snprintf(left, sizeof(left), "%s%s%s", flag, o->type == OPTION_BOOL ? "" : " ",
+		       kinds[o->type]);
 	(void)fprintf(f, "  %-40s %s\n", left, o->help);
 	if (*allowed && o->type != OPTION_BOOL)
 		(void)fprintf(f, "  %-40s   %s\n", "", allowed);
@@ -185,9 +197,12 @@ void config_usage(FILE *f)
 {
 	const char *before = "";
 
-	(void)fputs("Options. Each is also a key of the YAML file (--config FILE or $SPOOR_CONFIG) and an environment variable:\n"
-		    "--kubelet-tls-mode ca, SPOOR_KUBELET_TLS_MODE=ca, and `kubelet: {tls: {mode: ca}}` are the same. A flag wins over\n"
-		    "the environment, the environment over the file. `spoor config` shows what is in effect, and why;\n"
+	(void)fputs("Options. Each is also a key of the YAML file (--config FILE or $SPOOR_CONFIG) "
+		    "and an environment variable:\n"
+		    "--kubelet-tls-mode ca, SPOOR_KUBELET_TLS_MODE=ca, and `kubelet: {tls: {mode: "
+		    "ca}}` are the same. A flag wins over\n"
+		    "the environment, the environment over the file. `spoor config` shows what is "
+		    "in effect, and why;\n"
 		    "`spoor config --defaults` prints a file with all of them.\n\n"
 		    "  --config FILE                            YAML file with options\n"
 		    "  -h, --help                               this text\n",
@@ -196,7 +211,8 @@ void config_usage(FILE *f)
 		const char *key = options[i].key;
 		size_t n = strcspn(key, ".");
 
-		if (strncmp(before, key, n) != 0 || (before[n] != '.' && before[n] != '\0') || i == 0) {
+		if (strncmp(before, key, n) != 0 || (before[n] != '.' && before[n] != '\0') ||
+		    i == 0) {
 			(void)fprintf(f, "\n%.*s\n", (int)n, key);
 		}
 		usage_row(f, &options[i]);

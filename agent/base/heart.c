@@ -10,8 +10,8 @@ const char *const heart_names[HEART_COUNT] = {
 	[HEART_EXPORT] = "export",
 };
 
-/* CLOCK_MONOTONIC of the last beat, 0: not watched. That clock stands still while the machine sleeps,
- * so nobody is late after a suspend. */
+/* CLOCK_MONOTONIC of the last beat, 0: not watched. That clock stands still while the machine
+ * sleeps, so nobody is late after a suspend. */
 static atomic_ullong last[HEART_COUNT];
 
 static uint64_t now_ns(void)

@@ -1,4 +1,5 @@
-/* heart.h - one heartbeat a thread, read by /healthz. A thread beats at least every 10 s, also when idle. */
+/* heart.h - one heartbeat a thread, read by /healthz. A thread beats at least every 10 s, also when
+ * idle. */
 #pragma once
 #include <stdint.h>
 

@@ -41,7 +41,11 @@ static void count(enum log_level level)
 static size_t utf8_len(const unsigned char *s, size_t n)
 {
 	static const unsigned least_of[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t len = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0;
+	size_t len = s[0] < 0x80       ? 1
+		     : s[0] >> 5 == 6  ? 2
+		     : s[0] >> 4 == 14 ? 3
+		     : s[0] >> 3 == 30 ? 4
+				       : 0;
 	unsigned code;
 
 	if (len < 2 || len > n)
@@ -52,10 +56,12 @@ static size_t utf8_len(const unsigned char *s, size_t n)
 			return 0;
 		code = code << 6 | (s[i] & 0x3fu);
 	}
-	return code < least_of[len] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff) ? 0 : len;
+	return code < least_of[len] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff) ? 0
+											     : len;
 }
 
-/* One character of text, escaped so that it stays inside a quoted value, at out (of at least 7 bytes). *used: bytes of text. */
+/* One character of text, escaped so that it stays inside a quoted value, at out (of at least 7
+ * bytes). *used: bytes of text. */
 static size_t escape_one(char *out, const char *text, size_t n, size_t *used)
 {
 	unsigned char c = (unsigned char)*text;
@@ -116,7 +122,9 @@ void log_write(enum log_level level, const char *fmt, ...)
 	(void)vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
 	(void)time_stamp(stamp, sizeof(stamp));
-	n = (size_t)snprintf(line, sizeof(line), as_json ? "{\"time\":\"%s\",\"level\":\"%s\",\"msg\":\"" : "time=%s level=%s msg=\"",
+	n = (size_t)snprintf(line, sizeof(line),
+			     as_json ? "{\"time\":\"%s\",\"level\":\"%s\",\"msg\":\""
+				     : "time=%s level=%s msg=\"",
 			     stamp, names[level]);
 	n += log_escape(line + n, sizeof(line) - n - 4, message);
 	n += (size_t)snprintf(line + n, sizeof(line) - n, "%s", as_json ? "\"}\n" : "\"\n");
@@ -132,7 +140,8 @@ bool log_allow(struct log_limit *limit, uint64_t *skipped)
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	now = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 	if ((last && now - last < LOG_LIMIT_NS) ||
-	    !__atomic_compare_exchange_n(&limit->last_ns, &last, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+	    !__atomic_compare_exchange_n(&limit->last_ns, &last, now, false, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED)) {
 		__atomic_fetch_add(&limit->skipped, 1, __ATOMIC_RELAXED);
 		return false;
 	}

@@ -1,4 +1,5 @@
-/* log.h - one line an event, logfmt or JSON, on stderr. Any thread. Only the files that decide log. */
+/* log.h - one line an event, logfmt or JSON, on stderr. Any thread. Only the files that decide log.
+ */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,17 +13,19 @@ void log_setup(enum log_level level, bool json);
 /* fmt makes the message; "key: value" details belong into it, the offending value in quotes. */
 void log_write(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Escapes text so that it stands inside "..." of logfmt and JSON, one line, valid UTF-8; what does not fit ends in "...". Returns the
- * length without NUL; size >= 1. */
+/* Escapes text so that it stands inside "..." of logfmt and JSON, one line, valid UTF-8; what does
+ * not fit ends in "...". Returns the length without NUL; size >= 1. */
 size_t log_escape(char *out, size_t size, const char *text);
 
 #define LOG_LIMIT_NS 60000000000ull
 
-/* Remembers when a repeated message was last let through, and how many were not. Static, one a call site. */
+/* Remembers when a repeated message was last let through, and how many were not. Static, one a call
+ * site. */
 struct log_limit {
 	uint64_t last_ns, skipped;
 };
-/* True when the message may go out (first time, then once a minute); *skipped says how many did not. */
+/* True when the message may go out (first time, then once a minute); *skipped says how many did
+ * not. */
 bool log_allow(struct log_limit *limit, uint64_t *skipped);
 
 #define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
@@ -30,7 +33,8 @@ bool log_allow(struct log_limit *limit, uint64_t *skipped);
 #define log_info(...)  log_write(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)
 
-/* Log and return in one line: return fail(-EINVAL, "config: %s: '%s' is not a number", key, value); */
+/* Log and return in one line: return fail(-EINVAL, "config: %s: '%s' is not a number", key, value);
+ */
 #define fail(err, ...)                                                                             \
 	({                                                                                         \
 		int err_ = (err);                                                                  \

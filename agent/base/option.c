@@ -70,7 +70,7 @@ static size_t slip(const char *word)
 {
 	size_t n = strlen(word);
 
-	return n < 4 ? 1 : n / 3;
+	return n < 4 ? 1 : n < 9 ? 2 : n / 3;
 }
 
 const char *option_nearest(const char *word, const char *const *words)
@@ -89,7 +89,8 @@ const char *option_nearest(const char *word, const char *const *words)
 	return best;
 }
 
-/* Edits from key to the first `dots + 1` parts of known, copied to out; a key given without its group counts two. */
+/* Edits from key to the first `dots + 1` parts of known, copied to out; a key given without its
+ * group counts two. */
 static size_t key_distance(const char *key, const char *known, char out[OPTION_NAME])
 {
 	size_t parts = 1, n = 0, d;
@@ -113,8 +114,6 @@ void option_nearest_key(const char *key, char out[OPTION_NAME])
 {
 	size_t least = slip(key) + 1;
 
-	if (least < 3)
-		least = 3;
 	out[0] = '\0';
 	for (size_t i = 0; i < OPTION_COUNT; i++) {
 		char candidate[OPTION_NAME];

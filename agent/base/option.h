@@ -1,4 +1,5 @@
-/* option.h - the rows of options.h at run time: names, parsing and printing of values. Used by the config files only. Pure. */
+/* option.h - the rows of options.h at run time: names, parsing and printing of values. Used by the
+ * config files only. Pure. */
 #pragma once
 #include "base/config.h"
 
@@ -15,8 +16,9 @@ enum option_type {
 	OPTION_MAP
 };
 
-/* One row of options.h. `allowed` is: words (ENUM, LIST), "least-most" (UINT, DURATION, SIZE), "URL", "address", "ratio" (STRING),
- * "pid" (LIST), "secret" (MAP: values are never shown), or "". */
+/* One row of options.h. `allowed` is: words (ENUM, LIST), "least-most" (UINT, DURATION, SIZE),
+ * "URL", "address", "ratio" (STRING), "pid" (LIST), "secret" (MAP: values are never shown), or "".
+ */
 struct option {
 	enum option_type type;
 	size_t offset; /* in struct config */
@@ -49,16 +51,19 @@ const struct option *option_find(const char *key);
 const char *option_nearest(const char *word, const char *const *words);
 /* The known key that is nearest, "" when none is near. */
 void option_nearest_key(const char *key, char out[OPTION_NAME]);
-/* Number of single-character edits (and swaps of neighbours) from a to b; more than 64 bytes are not looked at. */
+/* Number of single-character edits (and swaps of neighbours) from a to b; more than 64 bytes are
+ * not looked at. */
 size_t option_distance(const char *a, const char *b);
 
 /* "one of: auto, ca" ... what is allowed, in words. */
 void option_allowed(const struct option *o, char out[OPTION_WHY]);
-/* Parses text; lists and maps are split at commas. 0; -EINVAL: why says what is wrong; -ENOMEM. *out untouched on error. */
-int option_parse(const struct option *o, const char *text, union option_value *out, char why[OPTION_WHY]) must_check;
+/* Parses text; lists and maps are split at commas. 0; -EINVAL: why says what is wrong; -ENOMEM.
+ * *out untouched on error. */
+int option_parse(const struct option *o, const char *text, union option_value *out,
+		 char why[OPTION_WHY]) must_check;
 /* Makes the value of a LIST or MAP of its items. Same errors. */
-int option_parse_items(const struct option *o, const char *const *items, size_t n, union option_value *out, char why[OPTION_WHY])
-	must_check;
+int option_parse_items(const struct option *o, const char *const *items, size_t n,
+		       union option_value *out, char why[OPTION_WHY]) must_check;
 /* Splits at commas, trims, leaves empty parts out. A NULL-terminated list. 0 or -ENOMEM. */
 int list_split(const char *text, struct list *out) must_check;
 int list_add(struct list *l, const char *item, size_t len) must_check;

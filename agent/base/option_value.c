@@ -12,15 +12,15 @@ struct unit {
 };
 
 /* Longest names first where one begins another. */
-static const struct unit durations[] = {
-	{ "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 }, { "d", 86400000 }, { NULL, 0 }
-};
-static const struct unit sizes[] = { { "KiB", 1 << 10 }, { "MiB", 1 << 20 }, { "GiB", 1 << 30 },
-				     { "Ki", 1 << 10 },	 { "Mi", 1 << 20 },  { "Gi", 1 << 30 },
-				     { "kB", 1000 },	 { "KB", 1000 },     { "MB", 1000000 },
-				     { "GB", 1000000000 }, { "B", 1 },	     { NULL, 0 } };
+static const struct unit durations[] = { { "ms", 1 },      { "s", 1000 },     { "m", 60000 },
+					 { "h", 3600000 }, { "d", 86400000 }, { NULL, 0 } };
+static const struct unit sizes[] = { { "KiB", 1 << 10 },   { "MiB", 1 << 20 }, { "GiB", 1 << 30 },
+				     { "Ki", 1 << 10 },    { "Mi", 1 << 20 },  { "Gi", 1 << 30 },
+				     { "kB", 1000 },       { "KB", 1000 },     { "MB", 1000000 },
+				     { "GB", 1000000000 }, { "B", 1 },         { NULL, 0 } };
 
-/* digits[.digits] times the unit that follows; *p is moved behind both. No unit: `bare`, 0 forbids that. */
+/* digits[.digits] times the unit that follows; *p is moved behind both. No unit: `bare`, 0 forbids
+ * that. */
 static int parse_quantity(const char **p, const struct unit *units, uint64_t bare, uint64_t *out)
 {
 	uint64_t whole = 0, part = 0, scale = 1, factor = 0;
@@ -127,7 +127,8 @@ static bool authority_ok(const char *url)
 	return n > 0 && host[n - 1] != ':' && digits < n && host[digits] != ':';
 }
 
-/* http or https, a host, no user and no password (they belong into otlp.headers); the scheme may be left out. */
+/* http or https, a host, no user and no password (they belong into otlp.headers); the scheme may be
+ * left out. */
 static bool url_ok(const char *text)
 {
 	char whole[2048];
@@ -135,7 +136,8 @@ static bool url_ok(const char *text)
 	CURLU *u;
 	bool ok;
 
-	if ((size_t)snprintf(whole, sizeof(whole), "%s%s", strstr(text, "://") ? "" : "http://", text) >= sizeof(whole) ||
+	if ((size_t)snprintf(whole, sizeof(whole), "%s%s", strstr(text, "://") ? "" : "http://",
+			     text) >= sizeof(whole) ||
 	    !authority_ok(whole))
 		return false;
 	u = curl_url();
@@ -195,7 +197,8 @@ static bool item_ok(const struct option *o, const char *item)
 void option_allowed(const struct option *o, char out[OPTION_WHY])
 {
 	static const char *const examples[] = { [OPTION_UINT] = "a whole number",
-						[OPTION_DURATION] = "a duration such as 500ms or 1m30s",
+						[OPTION_DURATION] =
+							"a duration such as 500ms or 1m30s",
 						[OPTION_SIZE] = "a size such as 512KiB or 4MiB" };
 	char least[32], most[32];
 	size_t n = 0;
@@ -205,10 +208,12 @@ void option_allowed(const struct option *o, char out[OPTION_WHY])
 		(void)snprintf(out, OPTION_WHY, "true or false");
 	} else if (o->type == OPTION_UINT || o->type == OPTION_DURATION || o->type == OPTION_SIZE) {
 		range_of(o, least, most);
-		(void)snprintf(out, OPTION_WHY, "%s%s%s%s%s", examples[o->type], *least ? ", from " : "", least,
-			       *most ? " to " : "", most);
+		(void)snprintf(out, OPTION_WHY, "%s%s%s%s%s", examples[o->type],
+			       *least ? ", from " : "", least, *most ? " to " : "", most);
 	} else if (strcmp(o->allowed, "URL") == 0) {
-		(void)snprintf(out, OPTION_WHY, "an http or https URL such as https://host:4318 or [::1]:4318, without user and password");
+		(void)snprintf(out, OPTION_WHY,
+			       "an http or https URL such as https://host:4318 or [::1]:4318, "
+			       "without user and password");
 	} else if (strcmp(o->allowed, "address") == 0) {
 		(void)snprintf(out, OPTION_WHY, "an IPv4 or IPv6 address");
 	} else if (strcmp(o->allowed, "ratio") == 0) {
@@ -216,9 +221,11 @@ void option_allowed(const struct option *o, char out[OPTION_WHY])
 	} else if (strcmp(o->allowed, "pid") == 0) {
 		(void)snprintf(out, OPTION_WHY, "process numbers, separated by commas");
 	} else if (o->type == OPTION_MAP) {
-		(void)snprintf(out, OPTION_WHY, "key=value pairs, separated by commas, or a mapping");
+		(void)snprintf(out, OPTION_WHY,
+			       "key=value pairs, separated by commas, or a mapping");
 	} else if (*o->allowed) {
-		n = (size_t)snprintf(out, OPTION_WHY, "%s: ", o->type == OPTION_LIST ? "any of" : "one of");
+		n = (size_t)snprintf(out, OPTION_WHY,
+				     "%s: ", o->type == OPTION_LIST ? "any of" : "one of");
 		for (const char *p = o->allowed; *p && n < OPTION_WHY - 3; p++) {
 			if (*p == ' ')
 				out[n++] = ',';
@@ -250,7 +257,8 @@ static int refuse(const struct option *o, const char *text, char why[OPTION_WHY]
 	return -EINVAL;
 }
 
-int option_parse_items(const struct option *o, const char *const *items, size_t n, union option_value *out, char why[OPTION_WHY])
+int option_parse_items(const struct option *o, const char *const *items, size_t n,
+		       union option_value *out, char why[OPTION_WHY])
 {
 	struct list l = { 0 };
 	bool none_allowed = in_words(o->allowed, "none");
@@ -260,7 +268,8 @@ int option_parse_items(const struct option *o, const char *const *items, size_t 
 		if (!item_ok(o, items[i]) || has_control(items[i]))
 			err = refuse(o, items[i], why);
 		else if (none_allowed && strcmp(items[i], "none") == 0 && n == 1)
-			continue; /* the empty list, where a variable must say so: an empty one counts as not set */
+			continue; /* the empty list, where a variable must say so: an empty one
+				     counts as not set */
 		else if (none_allowed && strcmp(items[i], "none") == 0)
 			err = refuse(o, "none beside others", why);
 		else
@@ -274,7 +283,8 @@ int option_parse_items(const struct option *o, const char *const *items, size_t 
 	return 0;
 }
 
-int option_parse(const struct option *o, const char *text, union option_value *out, char why[OPTION_WHY])
+int option_parse(const struct option *o, const char *text, union option_value *out,
+		 char why[OPTION_WHY])
 {
 	struct list items = { 0 };
 	uint64_t n;
@@ -311,7 +321,8 @@ int option_parse(const struct option *o, const char *text, union option_value *o
 		if (strcmp(text, "[]") != 0 && strcmp(text, "{}") != 0)
 			err = list_split(text, &items);
 		if (!err)
-			err = option_parse_items(o, (const char *const *)items.v, items.n, out, why);
+			err = option_parse_items(o, (const char *const *)items.v, items.n, out,
+						 why);
 		list_clear(&items);
 		return err;
 	}
@@ -320,14 +331,16 @@ int option_parse(const struct option *o, const char *text, union option_value *o
 
 void option_print_duration(char *out, size_t n, uint64_t ms)
 {
-	static const struct unit *const largest[] = { &durations[3], &durations[2], &durations[1], &durations[0] };
+	static const struct unit *const largest[] = { &durations[3], &durations[2], &durations[1],
+						      &durations[0] };
 	size_t at = 0;
 
 	if (ms == 0)
 		(void)snprintf(out, n, "0s");
 	for (size_t i = 0; i < ARRAY_SIZE(largest) && at < n; i++)
 		if (ms >= largest[i]->factor) {
-			at += (size_t)snprintf(out + at, n - at, "%" PRIu64 "%s", ms / largest[i]->factor, largest[i]->name);
+			at += (size_t)snprintf(out + at, n - at, "%" PRIu64 "%s",
+					       ms / largest[i]->factor, largest[i]->name);
 			ms %= largest[i]->factor;
 		}
 }
@@ -338,7 +351,8 @@ void option_print_size(char *out, size_t n, uint64_t bytes)
 
 	for (size_t i = 0; i < ARRAY_SIZE(largest); i++)
 		if (bytes >= largest[i]->factor && bytes % largest[i]->factor == 0) {
-			(void)snprintf(out, n, "%" PRIu64 "%s", bytes / largest[i]->factor, largest[i]->name);
+			(void)snprintf(out, n, "%" PRIu64 "%s", bytes / largest[i]->factor,
+				       largest[i]->name);
 			return;
 		}
 	(void)snprintf(out, n, "%" PRIu64, bytes);
@@ -359,7 +373,8 @@ void option_print(FILE *f, const struct option *o, const union option_value *val
 		break;
 	case OPTION_DURATION:
 	case OPTION_SIZE:
-		(o->type == OPTION_SIZE ? option_print_size : option_print_duration)(text, sizeof(text), value->number);
+		(o->type == OPTION_SIZE ? option_print_size
+					: option_print_duration)(text, sizeof(text), value->number);
 		(void)fputs(text, f);
 		break;
 	case OPTION_BOOL:
@@ -370,7 +385,8 @@ void option_print(FILE *f, const struct option *o, const union option_value *val
 		for (size_t i = 0; i < value->list.n; i++) {
 			const char *item = value->list.v[i];
 
-			(void)fprintf(f, "%s%.*s%s", i ? ", " : "", secret ? (int)strcspn(item, "=") : (int)strlen(item), item,
+			(void)fprintf(f, "%s%.*s%s", i ? ", " : "",
+				      secret ? (int)strcspn(item, "=") : (int)strlen(item), item,
 				      secret ? "=***" : "");
 		}
 		break;

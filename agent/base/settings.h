@@ -1,4 +1,5 @@
-/* settings.h - what config_load() makes: the configuration, and where each value came from. Config files only; main's thread. */
+/* settings.h - what config_load() makes: the configuration, and where each value came from. Config
+ * files only; main's thread. */
 #pragma once
 #include "base/option.h"
 
@@ -22,13 +23,17 @@ struct settings {
 };
 
 /* Logs "config: PLACE: ..." and counts it. */
-void settings_error(struct settings *s, const struct place *at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void settings_error(struct settings *s, const struct place *at, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 /* Sets an option from text; what is wrong is logged and counted. */
-void settings_set(struct settings *s, const struct option *o, const char *text, const struct place *at);
+void settings_set(struct settings *s, const struct option *o, const char *text,
+		  const struct place *at);
 /* The same of the items of a list or map. */
-void settings_set_items(struct settings *s, const struct option *o, const struct list *items, const struct place *at);
+void settings_set_items(struct settings *s, const struct option *o, const struct list *items,
+			const struct place *at);
 /* Moves a parsed value in. */
-void settings_take(struct settings *s, const struct option *o, union option_value *value, const struct place *at);
+void settings_take(struct settings *s, const struct option *o, union option_value *value,
+		   const struct place *at);
 /* Where a value came from: "default", "/etc/spoor.yaml:3", "environment X", "flag --x". */
 void settings_origin(const struct settings *s, const struct option *o, char *out, size_t n);
 /* Reads a YAML file. What is wrong is logged and counted. */

@@ -31,8 +31,8 @@ struct exporter {
 	static const struct exporter *const e##_entry                                              \
 		__attribute__((used, retain, section("exporters"))) = &(e)
 
-extern const struct exporter *const __start_exporters[];
-extern const struct exporter *const __stop_exporters[];
+extern const struct exporter *const __start_exporters[] __attribute__((weak));
+extern const struct exporter *const __stop_exporters[] __attribute__((weak));
 
 #define exporter_foreach(it)                                                                       \
 	for (const struct exporter *const *it = __start_exporters; it < __stop_exporters; it++)

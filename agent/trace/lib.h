@@ -76,8 +76,9 @@ struct lib {
 		return name##_object_begin;                                                        \
 	}
 
-extern const struct lib *const __start_libs[];
-extern const struct lib *const __stop_libs[];
+/* Weak: a build without any library still links. */
+extern const struct lib *const __start_libs[] __attribute__((weak));
+extern const struct lib *const __stop_libs[] __attribute__((weak));
 
 #define lib_foreach(it) for (const struct lib *const *it = __start_libs; it < __stop_libs; it++)
 
