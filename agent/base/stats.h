@@ -15,6 +15,7 @@
 	X(discovered_pending, GAUGE, "discovered_processes", "state=\"pending\"", "")              \
 	X(instrumented_processes, GAUGE, "instrumented_processes", "", "Processes with probes attached") \
 	X(attached_probes, GAUGE, "attached_probes", "", "Places in programs that are hooked")      \
+	X(discovered_failed, GAUGE, "discovered_processes", "state=\"failed\"", "")                \
 	X(exec_events, COUNTER, "exec_events_total", "", "execve notifications from the kernel")    \
 	X(attach_total, COUNTER, "attach_total", "", "Processes that probes were attached to")      \
 	X(detach_total, COUNTER, "detach_total", "", "Processes that probes were removed from, or that ended") \
@@ -22,6 +23,33 @@
 	X(attach_failed_no_slot, COUNTER, "attach_failures_total", "reason=\"no_slot\"", "")        \
 	X(attach_failed_nothing, COUNTER, "attach_failures_total", "reason=\"nothing_to_trace\"", "") \
 	X(attach_failed_gone, COUNTER, "attach_failures_total", "reason=\"process_gone\"", "")      \
+	X(analysis_open, COUNTER, "binary_analysis_failures_total", "reason=\"open\"", "Executables of selected pods that could not be analysed, by reason") \
+	X(analysis_bits, COUNTER, "binary_analysis_failures_total", "reason=\"bits\"", "")        \
+	X(analysis_machine, COUNTER, "binary_analysis_failures_total", "reason=\"machine\"", "")  \
+	X(analysis_malformed, COUNTER, "binary_analysis_failures_total", "reason=\"malformed\"", "") \
+	X(analysis_truncated, COUNTER, "binary_analysis_failures_total", "reason=\"truncated\"", "") \
+	X(analysis_go_version, COUNTER, "binary_analysis_failures_total", "reason=\"go_version\"", "") \
+	X(analysis_too_large, COUNTER, "binary_analysis_failures_total", "reason=\"too_large\"", "") \
+	X(analysis_no_memory, COUNTER, "binary_analysis_failures_total", "reason=\"no_memory\"", "") \
+	X(kubelet_requests, COUNTER, "kubelet_requests_total", "", "Pod lists asked for")            \
+	X(kubelet_failed_connect, COUNTER, "kubelet_failed_requests_total", "reason=\"connect\"", "Pod lists that were not had, by reason") \
+	X(kubelet_failed_timeout, COUNTER, "kubelet_failed_requests_total", "reason=\"timeout\"", "") \
+	X(kubelet_failed_tls_ca, COUNTER, "kubelet_failed_requests_total", "reason=\"tls_ca\"", "") \
+	X(kubelet_failed_tls_name, COUNTER, "kubelet_failed_requests_total", "reason=\"tls_name\"", "") \
+	X(kubelet_failed_tls_expired, COUNTER, "kubelet_failed_requests_total", "reason=\"tls_expired\"", "") \
+	X(kubelet_failed_tls, COUNTER, "kubelet_failed_requests_total", "reason=\"tls\"", "") \
+	X(kubelet_failed_unauthorized, COUNTER, "kubelet_failed_requests_total", "reason=\"unauthorized\"", "") \
+	X(kubelet_failed_forbidden, COUNTER, "kubelet_failed_requests_total", "reason=\"forbidden\"", "") \
+	X(kubelet_failed_http, COUNTER, "kubelet_failed_requests_total", "reason=\"http\"", "") \
+	X(kubelet_failed_parse, COUNTER, "kubelet_failed_requests_total", "reason=\"parse\"", "") \
+	X(kubelet_failed_truncated, COUNTER, "kubelet_failed_requests_total", "reason=\"truncated\"", "") \
+	X(kubelet_failed_too_large, COUNTER, "kubelet_failed_requests_total", "reason=\"too_large\"", "") \
+	X(kubelet_failed_token, COUNTER, "kubelet_failed_requests_total", "reason=\"token\"", "") \
+	X(kubelet_response_size, GAUGE, "kubelet_response_size_bytes", "", "Size of the last pod list") \
+	X(kubelet_last_success, GAUGE, "kubelet_last_success_timestamp_seconds", "", "When the last pod list was had, Unix time; 0: never") \
+	X(pods, GAUGE, "pods", "", "Pods in the last pod list")                                     \
+	X(container_lookups, COUNTER, "container_lookups_total", "", "Processes whose container was looked for in the pod list") \
+	X(container_lookup_misses, COUNTER, "container_lookup_misses_total", "", "The same, when the container was not there (yet)") \
 	X(events, COUNTER, "bpf_events_total", "", "Records read from the ring")                    \
 	X(spans_produced, COUNTER, "spans_produced_total", "", "Ended operations, sampled or not: exported + dropped + sampled out + queued") \
 	X(spans_sampled_out, COUNTER, "spans_sampled_out_total", "", "Ended operations that the sampler left out") \
