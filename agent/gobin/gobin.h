@@ -1,22 +1,24 @@
 /* gobin.h - reads a Go executable: version, functions, field offsets, places for probes. Bytes in,
- * answers out: no logging, no state between calls, bounded time and memory. Any one thread at a time. */
+ * answers out: no logging, no state between calls, bounded time and memory. Any one thread at a
+ * time. */
 #pragma once
 #include "base/base.h"
 
 struct gobin;
 
-/* Why a file is refused; also the label of spoor_binary_analysis_failures_total and the reason on the status page. */
+/* Why a file is refused; also the label of spoor_binary_analysis_failures_total and the reason on
+ * the status page. */
 enum gobin_why {
 	GOBIN_OK,
-	GOBIN_OPEN,        /* could not be read: errno tells */
+	GOBIN_OPEN, /* could not be read: errno tells */
 	GOBIN_NOT_ELF,
-	GOBIN_BITS,        /* 32-bit */
-	GOBIN_MACHINE,     /* foreign machine or byte order */
-	GOBIN_MALFORMED,   /* headers contradict each other or the file */
+	GOBIN_BITS,      /* 32-bit */
+	GOBIN_MACHINE,   /* foreign machine or byte order */
+	GOBIN_MALFORMED, /* headers contradict each other or the file */
 	GOBIN_TRUNCATED,
-	GOBIN_NOT_GO,      /* no moduledata, no pclntab */
-	GOBIN_GO_VERSION,  /* Go before 1.19 */
-	GOBIN_TOO_LARGE,   /* a bound of time or memory was reached */
+	GOBIN_NOT_GO,     /* no moduledata, no pclntab */
+	GOBIN_GO_VERSION, /* Go before 1.19 */
+	GOBIN_TOO_LARGE,  /* a bound of time or memory was reached */
 	GOBIN_NO_MEMORY,
 	GOBIN_WHY_COUNT
 };
@@ -26,7 +28,8 @@ const char *gobin_why_label(enum gobin_why why);
 /* One sentence for people: what is wrong and, where there is one, what to do. */
 const char *gobin_why_text(enum gobin_why why);
 
-/* Reads through fd (kept and closed by gobin_close(), also when opening fails). 0 or -errno, *why set on failure. */
+/* Reads through fd (kept and closed by gobin_close(), also when opening fails). 0 or -errno, *why
+ * set on failure. */
 int gobin_open(struct gobin **out, int fd, enum gobin_why *why) must_check;
 void gobin_close(struct gobin **g);
 #define auto_gobin __attribute__((cleanup(gobin_close)))
@@ -41,9 +44,10 @@ struct gobin_info {
 	const struct gobin_module *modules;
 	size_t nmodules;
 	uint64_t nfuncs;
-	uint64_t text, etext;        /* virtual addresses in the file */
-	uint64_t ro_addr, ro_offset, ro_size; /* the read-only segment that holds string literals; size 0: none */
-	bool pie;                    /* addresses move by a load bias */
+	uint64_t text, etext; /* virtual addresses in the file */
+	uint64_t ro_addr, ro_offset,
+		ro_size; /* the read-only segment that holds string literals; size 0: none */
+	bool pie;        /* addresses move by a load bias */
 	size_t bytes_read, peak_bytes; /* what the analysis cost: pread bytes, memory */
 };
 
@@ -58,32 +62,40 @@ enum gobin_place {
 #define GOBIN_RETS_MAX 64
 
 struct gobin_func {
-	const char *name;    /* the alternative that matched; NULL: none did */
-	uint64_t entry, end; /* virtual addresses */
-	uint64_t enter;      /* where an enter probe goes: virtual address */
+	const char *name;      /* the alternative that matched; NULL: none did */
+	uint64_t entry, end;   /* virtual addresses */
+	uint64_t enter;        /* where an enter probe goes: virtual address */
 	uint64_t enter_offset; /* the same as file offset, what uprobes want */
 	enum gobin_place place;
-	bool emulated; /* the kernel emulates the instruction there (push): one trap instead of two */
+	bool emulated; /* the kernel emulates the instruction there (push): one trap instead of two
+			*/
 };
 
-/* One pass over the function table. names[i] is a NULL-terminated list of alternatives; out[i] the first that exists. 0 or -errno. */
-int gobin_funcs(struct gobin *g, const char *const *const *names, size_t n, struct gobin_func *out) must_check;
-/* File offsets of the RETs of f, at most GOBIN_RETS_MAX; -ENOTSUP: an instruction could not be decoded; -E2BIG. */
-int gobin_rets(struct gobin *g, const struct gobin_func *f, uint64_t *offsets, size_t *n) must_check;
+/* One pass over the function table. names[i] is a NULL-terminated list of alternatives; out[i] the
+ * first that exists. 0 or -errno. */
+int gobin_funcs(struct gobin *g, const char *const *const *names, size_t n,
+		struct gobin_func *out) must_check;
+/* File offsets of the RETs of f, at most GOBIN_RETS_MAX; -ENOTSUP: an instruction could not be
+ * decoded; -E2BIG. */
+int gobin_rets(struct gobin *g, const struct gobin_func *f, uint64_t *offsets,
+	       size_t *n) must_check;
 
 enum gobin_source { GOBIN_NOWHERE, GOBIN_TYPES, GOBIN_DWARF, GOBIN_TABLE };
-const char *gobin_source_text(enum gobin_source s); /* "type metadata", "DWARF", "built-in table", "not found" */
+const char *gobin_source_text(
+	enum gobin_source s); /* "type metadata", "DWARF", "built-in table", "not found" */
 
 struct gobin_field {
 	uint32_t offset; /* byte offset in the struct, or the type's size for field "" */
 	enum gobin_source source;
 };
 
-/* type: "net/http.Request", alternatives separated by '|'; field "Method", "" the type's size. out[i].source GOBIN_NOWHERE where missing. 0 or -errno. */
+/* type: "net/http.Request", alternatives separated by '|'; field "Method", "" the type's size.
+ * out[i].source GOBIN_NOWHERE where missing. 0 or -errno. */
 struct gobin_want {
 	const char *type, *field;
 };
-int gobin_fields(struct gobin *g, const struct gobin_want *want, size_t n, struct gobin_field *out) must_check;
+int gobin_fields(struct gobin *g, const struct gobin_want *want, size_t n,
+		 struct gobin_field *out) must_check;
 
 /* Layout of map[string][]string, for struct go_slot; kind is GO_MAP_*. */
 struct gobin_map {

@@ -1,0 +1,16 @@
+/* insn.h - where in a Go function probes go. Pure: bytes in, offsets out. */
+#pragma once
+#include "gobin/gobin.h"
+
+/* Longest stack check of the recipes, and one instruction behind it. */
+#define INSN_HEAD 48
+
+/* code: the first n bytes of a function (those that the file has, at most INSN_HEAD are used).
+ * Fills *enter with the offset of the place, *emulated with whether the kernel emulates the
+ * instruction there. */
+enum gobin_place insn_enter(bool arm64, const uint8_t *code, size_t n, uint32_t *enter,
+			    bool *emulated);
+/* Offsets of the return instructions in a whole function. *n: how many, at most max. 0; -ENOTSUP:
+ * an instruction could not be decoded; -E2BIG: more than max. */
+int insn_rets(bool arm64, const uint8_t *code, size_t size, uint64_t *offsets, size_t max,
+	      size_t *n) must_check;
