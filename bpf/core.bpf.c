@@ -24,9 +24,7 @@ struct {
 	__uint(max_entries, 256 << 10);
 } execs SEC(".maps");
 
-/* What self_test saw; the agent looks at them when it starts. */
-__u32 self_test_hits;
-__u32 self_test_pid;
+struct selftest_seen seen;
 
 /* Every probe of every process comes in here: a process has one link, whatever libraries it uses. */
 SEC("uprobe.multi")
@@ -45,8 +43,8 @@ int dispatch(struct pt_regs *ctx)
 SEC("uprobe.multi")
 int self_test(struct pt_regs *ctx)
 {
-	self_test_pid = bpf_get_current_pid_tgid() >> 32;
-	__sync_fetch_and_add(&self_test_hits, 1);
+	seen.pid = bpf_get_current_pid_tgid() >> 32;
+	__sync_fetch_and_add(&seen.hits, 1);
 	return 0;
 }
 

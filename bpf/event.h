@@ -98,6 +98,12 @@ struct exec_event {
 	__u64 time_ns; /* CLOCK_BOOTTIME */
 };
 
+/* What the self-test's program saw; the only global variable of core.bpf.c. */
+struct selftest_seen {
+	__u32 hits;
+	__u32 pid; /* of the last one, in the initial PID namespace */
+};
+
 _Static_assert(sizeof(struct cookie) == 8, "the cookie is the kernel's u64");
 _Static_assert(sizeof(struct event) == 72, "wire layout changed");
 _Static_assert(sizeof(struct go_slot) == 176, "wire layout changed");

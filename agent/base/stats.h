@@ -80,7 +80,7 @@
 enum stat_kind { GAUGE, COUNTER };
 
 #define X(id, kind, family, labels, help) STAT_##id,
-enum stat { STATS(X) STAT_COUNT };
+enum stat_id { STATS(X) STAT_COUNT };
 #undef X
 
 extern _Atomic uint64_t stats[STAT_COUNT];

@@ -3,11 +3,10 @@
 #pragma once
 #include "base/base.h"
 #include "bpf/event.h"
-#include "trace/lib.h"
+#include "trace/plan.h"
 
 struct attach;
 struct config;
-struct gobin;
 
 /* What the kernel gives us, found out by trying. */
 struct attach_kernel {
@@ -29,33 +28,19 @@ volatile uint32_t *attach_sleeping(const struct attach *a);
 /* Bytes of locked kernel memory of all maps, from fdinfo. */
 size_t attach_memory(const struct attach *a);
 
-/* What a binary gives to one library; made by plan_make(), read by attach_process() and `spoor inspect`. */
-struct plan_lib {
-	const struct lib *lib;
-	uint32_t parts;          /* bit n: lib->parts[n] is whole */
-	uint32_t probes;         /* bit n: lib->probes[n] will be attached */
-	struct gobin_func *funcs; /* lib->nprobes */
-	struct gobin_field *fields; /* lib->nfields */
-};
-
-struct plan {
-	struct plan_lib *libs; /* one for each library, in order of lib_at() */
-	size_t nlibs;
-	size_t nprobes; /* of all */
-	struct go_slot slot; /* what all libraries share: map layout, read-only range without load bias */
-};
-
-/* Resolves every library's functions and fields in g. 0 or -errno. Pure; any thread. */
-int plan_make(struct plan **out, struct gobin *g) must_check;
-void plan_free(struct plan **p);
+/* Why the library with that index (of lib_at()) is not traced anywhere, a static text, or NULL. Any thread. */
+const char *attach_lib_disabled(const struct attach *a, size_t lib);
 
 struct attached; /* the link of one process */
 
-/* Fills the slots of every library with a whole part, then attaches all probes in one link. pid as /proc here says; exe_path is
- * /proc/PID/exe; bias is the load bias of a PIE. nprobes: places hooked. 0 or -errno, *why a static text. */
-int attach_process(struct attached **out, struct attach *a, const struct plan *p, int pid, uint16_t slot, uint32_t generation,
-		   uint64_t bias, size_t *nprobes, const char **why) must_check;
-/* Closes the links (several at once share grace periods), clears the slots and purges what the probes remember of them: counted. */
+/* Fills the slots of every library with a whole part, then attaches all probes in one link. pid as /proc here says. exe_path names the
+ * file that the plan was made of: /proc/self/fd/N of the open file and not /proc/PID/exe, for the process may have executed another
+ * one since, and probes at another file's offsets would destroy it. bias is the load bias of a PIE. nprobes: places hooked. 0; -ENODATA:
+ * nothing to trace (libraries disabled, no part whole); -ESRCH: the process is gone; -errno; *why a static text. */
+int attach_process(struct attached **out, struct attach *a, const struct plan *p, int pid, const char *exe_path, uint16_t slot,
+		   uint32_t generation, uint64_t bias, size_t *nprobes, const char **why) must_check;
+/* Closes the links (several at once share grace periods), clears the slots and purges what the probes remember of them: counted.
+ * Clears the n pointers; empty ones are skipped. */
 void attach_detach(struct attach *a, struct attached **list, size_t n);
 /* Adds the kernel's counters (per reason) to the stats table. Any thread. */
 void attach_collect_stats(struct attach *a);

@@ -37,7 +37,7 @@ struct go_part {
 /* What decode() may use beside the event. All of it is the caller's and lives as long as the batch. */
 struct decode {
 	struct arena *arena;             /* of the batch */
-	const struct literals *literals; /* read-only strings of the traced file, see trace/literals.h */
+	struct literals *literals; /* read-only strings of the traced file, see trace/literals.h */
 	const struct privacy *privacy;   /* redaction and filters from the configuration, base/config.h */
 	const struct str *probe_paths;   /* HTTP paths of the pod's own liveness, readiness and startup probes */
 	size_t nprobe_paths;

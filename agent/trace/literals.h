@@ -11,4 +11,4 @@ int literals_new(struct literals **out, int fd, uint64_t ro_offset, uint64_t ro_
 void literals_free(struct literals **l);
 /* Copies n bytes at offset `at` of the read-only data into the arena: a span outlives its target. n <= 1024. 0; -ERANGE: not in the
  * read-only data; -EIO: the file could not be read; -ENOSPC: the arena is full. l may be NULL: -ERANGE. */
-int literals_get(const struct literals *l, struct arena *arena, uint64_t at, size_t n, struct str *out) must_check;
+int literals_get(struct literals *l, struct arena *arena, uint64_t at, size_t n, struct str *out) must_check;

@@ -22,6 +22,12 @@ struct target {
 	atomic_ullong last_event_ns;   /* CLOCK_BOOTTIME, 0: none yet */
 };
 
+/* Takes over *resource and *literals (may be NULL) and clears them, copies the paths. 0 or -ENOMEM: then nothing is taken. */
+int target_new(struct target **out, uint16_t slot, uint32_t generation, int pid, struct resource **resource, struct literals **literals,
+	       const struct str *probe_paths, size_t nprobe_paths, uint32_t signals) must_check;
+/* For one that was not published. */
+void target_free(struct target **t);
+
 #define SIGNAL_TRACES  1u
 #define SIGNAL_METRICS 2u
 
@@ -35,13 +41,16 @@ void targets_free(struct targets **t);
 int targets_reserve(struct targets *t, uint16_t *slot, uint32_t *generation) must_check;
 /* Worker: makes the target visible; its slot and generation are those reserved. The table owns it now. */
 void targets_publish(struct targets *t, struct target *target);
-/* Worker: after its link is closed. The events thread frees it, and the slot, once the ring has been drained. */
+/* Worker: after its link is closed (attach_detach()). The events thread frees it, and the slot, once the ring has been drained. */
 void targets_retire(struct targets *t, uint16_t slot);
 /* Worker: gives back a reserved slot that was never published. */
 void targets_cancel(struct targets *t, uint16_t slot);
 /* Events: the live or retired target of that cookie, or NULL (stale generation, unknown slot). Valid until targets_reap(). */
 struct target *targets_find(struct targets *t, struct cookie c);
-/* Events: between batches, when the ring was empty: frees what was retired before the last drain. */
+/* Events: each time the ring has been found empty. Frees what was retired before it was last found empty: no record of it can come
+ * any more. */
 void targets_reap(struct targets *t);
+/* Events: true when something waits to be freed, so that the thread looks again soon. */
+bool targets_retiring(struct targets *t);
 /* Any thread but worker and events: calls fn under a lock for each live target; for the status page. */
 void targets_foreach(struct targets *t, void (*fn)(const struct target *, void *), void *arg);

@@ -1,0 +1,396 @@
+#include "trace/attach.h"
+
+#include "base/config.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include "trace/core.h"
+#include "trace/library.h"
+#include "trace/sampler.h"
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+
+/* So many threads close links at a time: each waits for the kernel's grace period. */
+#define CLOSERS_MAX 16
+
+struct attach {
+	const struct config *cfg;
+	struct core core;
+	struct sampler sampler;
+	struct library libs[LIBS_MAX];
+	_Atomic(const char *) disabled[LIBS_MAX]; /* worker writes, anybody reads */
+	pthread_mutex_t counting; /* guards the rest */
+	int ncpus;
+	uint64_t *per_cpu; /* ncpus */
+	uint64_t counted[KERNEL_COUNTERS];
+};
+
+/* The link of one process. */
+struct attached {
+	struct bpf_link *link;
+	int pidfd;
+	uint16_t slot;
+	uint32_t libs; /* bit n: library n's slot is filled */
+};
+
+static bool listed(const struct list *list, const char *text)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (strcmp(list->v[i], text) == 0)
+			return true;
+	return false;
+}
+
+static void disable_by_config(struct attach *a)
+{
+	const struct list *names = &a->cfg->libraries_disabled;
+
+	for (size_t i = 0; i < lib_count(); i++)
+		if (listed(names, lib_at(i)->name))
+			atomic_store(&a->disabled[i], "disabled by libraries.disabled");
+	for (size_t i = 0; i < names->n; i++) {
+		bool known = false;
+
+		lib_foreach (it)
+			known = known || strcmp((*it)->name, names->v[i]) == 0;
+		if (!known)
+			log_warn("config: libraries.disabled: there is no library '%s'", names->v[i]);
+	}
+}
+
+/* On first use. True when its programs are behind the dispatcher. */
+static bool ready(struct attach *a, size_t i)
+{
+	const struct lib *lib = lib_at(i);
+	const char *why = NULL;
+	int err;
+
+	if (atomic_load(&a->disabled[i]))
+		return false;
+	if (a->libs[i].object)
+		return true;
+	err = library_load(&a->libs[i], lib, i, &a->core, a->cfg, &why);
+	if (!err)
+		return true;
+	stat_add(libraries_refused, 1);
+	atomic_store(&a->disabled[i], why);
+	log_error("%s: is not traced: %s: %s (log.level debug says more)", lib->name, why, strerror(-err));
+	return false;
+}
+
+int attach_open(struct attach **out, const struct config *cfg)
+{
+	struct attach *a = calloc(1, sizeof(*a));
+	int err;
+
+	if (!a)
+		return -ENOMEM;
+	a->cfg = cfg;
+	(void)pthread_mutex_init(&a->counting, NULL);
+	for (size_t i = 0; i < LIBS_MAX; i++)
+		a->libs[i].slots = -1;
+	a->ncpus = libbpf_num_possible_cpus();
+	a->per_cpu = a->ncpus > 0 ? calloc((size_t)a->ncpus, sizeof(*a->per_cpu)) : NULL;
+	err = a->per_cpu ? core_open(&a->core, cfg) : fail(-ENOMEM, "bpf: cannot tell the number of CPUs");
+	if (!err && lib_count() > LIBS_MAX)
+		err = fail(-E2BIG, "bpf: more than %d libraries are built in", LIBS_MAX);
+	if (!err && sampler_parse(&a->sampler, cfg->sampler, cfg->sampler_arg))
+		err = fail(-EINVAL, "config: traces.sampler_arg: '%s' is not a ratio between 0 and 1", cfg->sampler_arg);
+	if (err) {
+		attach_close(&a);
+		return err;
+	}
+	disable_by_config(a);
+	for (size_t i = 0; i < lib_count(); i++)
+		if (lib_at(i)->at_start)
+			(void)ready(a, i);
+	*out = a;
+	return 0;
+}
+
+void attach_close(struct attach **p)
+{
+	struct attach *a = take(*p);
+
+	if (!a)
+		return;
+	for (size_t i = 0; i < LIBS_MAX; i++)
+		library_close(&a->libs[i]);
+	if (a->core.object)
+		core_close(&a->core);
+	(void)pthread_mutex_destroy(&a->counting);
+	free(a->per_cpu);
+	free(a);
+}
+
+const struct attach_kernel *attach_kernel(const struct attach *a)
+{
+	return &a->core.kernel;
+}
+
+int attach_events_fd(const struct attach *a)
+{
+	return a->core.events;
+}
+
+int attach_exec_fd(const struct attach *a)
+{
+	return a->core.execs;
+}
+
+volatile uint32_t *attach_sleeping(const struct attach *a)
+{
+	return &a->core.control_word->sleeping;
+}
+
+const char *attach_lib_disabled(const struct attach *a, size_t lib)
+{
+	return lib < LIBS_MAX ? atomic_load(&a->disabled[lib]) : NULL;
+}
+
+/* fdinfo of a map has a line "memlock:\t<bytes>". */
+static size_t map_memory(int fd)
+{
+	char path[64], line[128];
+	size_t bytes = 0;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "memlock: %zu", &bytes) == 1)
+			break;
+	(void)fclose(f);
+	return bytes;
+}
+
+static size_t object_memory(const struct bpf_object *object, const struct core *core)
+{
+	const struct bpf_map *map;
+	size_t bytes = 0;
+
+	bpf_object__for_each_map (map, object) {
+		int fd = bpf_map__fd(map);
+
+		/* A library's copies of the shared maps are other fds of the same maps. */
+		if (object != core->object && (strcmp(bpf_map__name(map), "events") == 0 ||
+					       strcmp(bpf_map__name(map), "counters") == 0 ||
+					       strcmp(bpf_map__name(map), "control") == 0))
+			continue;
+		bytes += map_memory(fd);
+	}
+	return bytes;
+}
+
+size_t attach_memory(const struct attach *a)
+{
+	size_t bytes = object_memory(a->core.object, &a->core);
+
+	for (size_t i = 0; i < LIBS_MAX; i++)
+		if (a->libs[i].object)
+			bytes += object_memory(a->libs[i].object, &a->core);
+	return bytes;
+}
+
+/* Slots first: the first hit must find them. */
+static int fill(struct attach *a, struct attached *t, const struct plan *p, uint32_t generation, uint64_t bias)
+{
+	struct go_slot shared = p->slot;
+	int err = 0;
+
+	shared.generation = generation;
+	shared.sample_below = a->sampler.sample_below;
+	shared.sample_inbound = a->sampler.sample_inbound;
+	if (shared.ro_hi) {
+		shared.ro_lo += bias;
+		shared.ro_hi += bias;
+	}
+	for (size_t i = 0; i < p->nlibs && !err; i++) {
+		if (!p->libs[i].parts || !ready(a, i))
+			continue;
+		err = library_fill(&a->libs[i], t->slot, &shared, &p->libs[i]);
+		if (!err)
+			t->libs |= 1u << i;
+	}
+	return err;
+}
+
+static int hang(const struct attach *a, struct attached *t, const struct plan *p, const char *exe_path, int pid,
+		uint32_t generation, size_t *nprobes)
+{
+	auto_free unsigned long *offsets = calloc(p->nplaces + 1, sizeof(*offsets));
+	auto_free uint64_t *cookies = calloc(p->nplaces + 1, sizeof(*cookies));
+	struct core_places places = { .offsets = offsets, .cookies = cookies };
+	int err;
+
+	if (!offsets || !cookies)
+		return -ENOMEM;
+	for (size_t i = 0; i < p->nplaces; i++) {
+		const struct plan_place *place = &p->places[i];
+		struct cookie c = { t->slot, place->lib, place->probe, generation };
+
+		if (!(t->libs >> place->lib & 1))
+			continue;
+		offsets[places.n] = (unsigned long)place->offset;
+		memcpy(&cookies[places.n++], &c, sizeof(c));
+	}
+	if (!places.n)
+		return -ENODATA;
+	err = core_link(&t->link, a->core.dispatch, pid, exe_path, &places);
+	if (!err)
+		*nprobes = places.n;
+	return err;
+}
+
+static void clear(const struct attach *a, const struct attached *t)
+{
+	for (size_t i = 0; i < LIBS_MAX; i++)
+		if (t->libs >> i & 1)
+			library_clear(&a->libs[i], t->slot);
+}
+
+static void free_attached(struct attached **p)
+{
+	struct attached *t = take(*p);
+
+	if (!t)
+		return;
+	if (t->pidfd >= 0)
+		(void)close(t->pidfd);
+	free(t);
+}
+
+int attach_process(struct attached **out, struct attach *a, const struct plan *p, int pid, const char *exe_path,
+		   uint16_t slot, uint32_t generation, uint64_t bias, size_t *nprobes, const char **why)
+{
+	__attribute__((cleanup(free_attached))) struct attached *t = calloc(1, sizeof(*t));
+	int err;
+
+	*why = "no memory";
+	if (!t)
+		return -ENOMEM;
+	t->slot = slot;
+	t->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (t->pidfd < 0) {
+		*why = "the process is gone";
+		return -ESRCH;
+	}
+	err = fill(a, t, p, generation, bias);
+	if (!err)
+		err = hang(a, t, p, exe_path, pid, generation, nprobes);
+	if (err) {
+		*why = err == -ENODATA ? "nothing to trace in it" : core_link_text(err);
+		clear(a, t);
+		return err;
+	}
+	*why = NULL;
+	*out = take(t);
+	return 0;
+}
+
+static void *close_link(void *arg)
+{
+	(void)bpf_link__destroy(arg);
+	return NULL;
+}
+
+/* A link's close waits until no CPU runs a probe of it: threads wait together. */
+static void close_links(struct attached **list, size_t n)
+{
+	pthread_t threads[CLOSERS_MAX];
+	size_t i = 0;
+
+	while (i < n) {
+		size_t started = 0;
+
+		for (; i < n && started < CLOSERS_MAX; i++) {
+			if (!list[i] || !list[i]->link)
+				continue;
+			if (n > 1 && pthread_create(&threads[started], NULL, close_link, list[i]->link) == 0)
+				started++;
+			else
+				(void)close_link(list[i]->link);
+			list[i]->link = NULL;
+		}
+		for (size_t k = 0; k < started; k++)
+			(void)pthread_join(threads[k], NULL);
+	}
+}
+
+/* For library_purge(): which of the slots belong to a process that has ended. */
+#define GONE_EXITED 1
+#define GONE_OPT_OUT 2
+
+static void abandoned(uint16_t slot, void *arg)
+{
+	const uint8_t *gone = arg;
+
+	if (gone[slot] == GONE_EXITED)
+		stat_add(ops_process_exit, 1);
+	else
+		stat_add(ops_opt_out, 1);
+}
+
+void attach_detach(struct attach *a, struct attached **list, size_t n)
+{
+	auto_free uint8_t *gone = calloc(1, UINT16_MAX + 1);
+	uint32_t libs = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct pollfd exited = { .fd = list[i] ? list[i]->pidfd : -1, .events = POLLIN };
+
+		if (!list[i])
+			continue;
+		if (gone)
+			gone[list[i]->slot] = poll(&exited, 1, 0) == 1 ? GONE_EXITED : GONE_OPT_OUT;
+		libs |= list[i]->libs;
+		/* A probe that runs meanwhile does nothing. */
+		clear(a, list[i]);
+	}
+	close_links(list, n);
+	for (size_t i = 0; i < LIBS_MAX && gone; i++)
+		if (libs >> i & 1)
+			library_purge(&a->libs[i], gone, abandoned, gone);
+	for (size_t i = 0; i < n; i++)
+		free_attached(&list[i]);
+}
+
+/* Rows of the kernel are rows of the agent's table: what has been added since the last time is added there. */
+static void add_row(enum kernel_counter row, uint64_t n)
+{
+	static const enum stat_id to[] = {
+#define X(id, ...) [COUNTER_##id] = STAT_##id,
+		KERNEL_STATS(X)
+#undef X
+	};
+
+	(void)atomic_fetch_add_explicit(&stats[to[row]], n, memory_order_relaxed);
+	if (row == COUNTER_lost_ring_full) {
+		stat_add(spans_produced, n);
+		stat_add(spans_dropped_ring_full, n);
+	}
+}
+
+void attach_collect_stats(struct attach *a)
+{
+	(void)pthread_mutex_lock(&a->counting);
+	for (uint32_t row = 0; row < KERNEL_COUNTERS; row++) {
+		uint64_t sum = 0;
+
+		if (bpf_map_lookup_elem(a->core.counters, &row, a->per_cpu))
+			continue;
+		for (int i = 0; i < a->ncpus; i++)
+			sum += a->per_cpu[i];
+		if (sum > a->counted[row])
+			add_row((enum kernel_counter)row, sum - a->counted[row]);
+		a->counted[row] = sum;
+	}
+	(void)pthread_mutex_unlock(&a->counting);
+}

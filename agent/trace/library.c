@@ -1,0 +1,270 @@
+#include "trace/library.h"
+
+#include "base/config.h"
+#include "base/log.h"
+#include "gobin/gobin.h"
+#include "trace/attach.h"
+#include "trace/core.h"
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+
+#define LOG_BYTES  (256u << 10)
+#define PURGE_KEYS 1024u
+
+/* Sets a `const volatile` of the object before it is loaded. Libraries that lack it do not mind. */
+static void set_constant(struct bpf_object *object, const char *name, uint64_t value)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(object, ".rodata");
+	const struct btf *btf = bpf_object__btf(object);
+	const struct btf_var_secinfo *var;
+	const struct btf_type *section;
+	size_t size;
+	char *data;
+	int id;
+
+	id = map && btf ? btf__find_by_name_kind(btf, ".rodata", BTF_KIND_DATASEC) : -1;
+	data = id > 0 ? bpf_map__initial_value(map, &size) : NULL;
+	if (!data)
+		return;
+	section = btf__type_by_id(btf, (uint32_t)id);
+	var = btf_var_secinfos(section);
+	for (unsigned i = 0; i < btf_vlen(section); i++, var++) {
+		const struct btf_type *t = btf__type_by_id(btf, var->type);
+
+		if (strcmp(btf__name_by_offset(btf, t->name_off), name) == 0 && var->size <= sizeof(value) &&
+		    var->offset + var->size <= size)
+			memcpy(data + var->offset, &value, var->size);
+	}
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+	size_t n = strlen(text), m = strlen(end);
+
+	return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* Shared maps are core's, sizes are the configuration's. */
+static int prepare_maps(struct bpf_object *object, const struct core *core, const struct config *cfg)
+{
+	struct bpf_map *map;
+	int err = 0;
+
+	bpf_object__for_each_map (map, object) {
+		const char *name = bpf_map__name(map);
+
+		if (strcmp(name, "events") == 0)
+			err = bpf_map__reuse_fd(map, core->events);
+		else if (strcmp(name, "counters") == 0)
+			err = bpf_map__reuse_fd(map, core->counters);
+		else if (strcmp(name, "control") == 0)
+			err = bpf_map__reuse_fd(map, core->control);
+		else if (strcmp(name, "slots") == 0)
+			err = bpf_map__set_max_entries(map, cfg->targets_max);
+		else if (ends_in(name, "_ops"))
+			err = bpf_map__set_max_entries(map, cfg->operations_max);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* The dispatcher's PROG_ARRAY takes programs of its own kind only. */
+static void prepare_programs(struct bpf_object *object)
+{
+	struct bpf_program *prog;
+
+	bpf_object__for_each_program (prog, object) {
+		if (bpf_program__type(prog) == BPF_PROG_TYPE_KPROBE)
+			(void)bpf_program__set_expected_attach_type(prog, BPF_TRACE_UPROBE_MULTI);
+	}
+}
+
+static int put_program(struct bpf_object *object, const char *name, int progs, size_t idx, uint8_t probe)
+{
+	uint32_t at = progs_index((uint8_t)idx, probe);
+	const struct bpf_program *prog;
+	int fd;
+
+	if (!name)
+		return 0;
+	prog = bpf_object__find_program_by_name(object, name);
+	fd = prog ? bpf_program__fd(prog) : -ENOENT;
+	if (fd < 0)
+		return -ENOENT;
+	return bpf_map_update_elem(progs, &at, &fd, BPF_ANY) ? -errno : 0;
+}
+
+static int put_programs(struct library *l, int progs, size_t idx)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < l->lib->nprobes && !err; i++) {
+		const struct go_probe *probe = &l->lib->probes[i];
+
+		err = put_program(l->object, probe->enter, progs, idx, (uint8_t)i);
+		if (!err)
+			err = put_program(l->object, probe->leave, progs, idx, (uint8_t)(i | COOKIE_LEAVE));
+	}
+	return err;
+}
+
+/* Every hash map of a library has keys that begin with the slot. */
+static int find_maps(struct library *l)
+{
+	struct bpf_map *map;
+
+	l->slots = bpf_object__find_map_fd_by_name(l->object, "slots");
+	if (l->slots < 0)
+		return -ENOENT;
+	bpf_object__for_each_map (map, l->object) {
+		enum bpf_map_type type = bpf_map__type(map);
+
+		if (type != BPF_MAP_TYPE_HASH && type != BPF_MAP_TYPE_LRU_HASH)
+			continue;
+		if (l->nmaps == LIBRARY_MAPS_MAX || bpf_map__key_size(map) < sizeof(uint32_t) ||
+		    bpf_map__value_size(map) < sizeof(uint32_t))
+			return -EINVAL;
+		l->maps[l->nmaps++] = (struct library_map){
+			.fd = bpf_map__fd(map),
+			.key_size = bpf_map__key_size(map),
+			.value_size = bpf_map__value_size(map),
+			.operations = ends_in(bpf_map__name(map), "_ops"),
+		};
+	}
+	return 0;
+}
+
+/* The verifier says what it disliked in its last lines. */
+static void log_verdict(const struct lib *lib, const char *text)
+{
+	const char *from = text + strlen(text);
+	int lines = 0;
+
+	while (from > text && lines < 12)
+		if (*--from == '\n')
+			lines++;
+	for (const char *end; *from; from = *end ? end + 1 : end) {
+		end = strchrnul(from, '\n');
+		if (end > from)
+			log_debug("%s: verifier: %.*s", lib->name, (int)(end - from), from);
+	}
+}
+
+static int open_and_load(struct library *l, const struct core *core, const struct config *cfg, char *verdict)
+{
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = l->lib->name, .kernel_log_buf = verdict,
+		    .kernel_log_size = LOG_BYTES);
+	size_t size;
+	const void *bytes = l->lib->object(&size);
+	int err;
+
+	l->object = bpf_object__open_mem(bytes, size, &opts);
+	if (!l->object)
+		return -errno;
+	set_constant(l->object, "wake_bytes", cfg->ring_wakeup);
+	prepare_programs(l->object);
+	err = prepare_maps(l->object, core, cfg);
+	return err ? err : bpf_object__load(l->object);
+}
+
+int library_load(struct library *out, const struct lib *lib, size_t idx, const struct core *core,
+		 const struct config *cfg, const char **why)
+{
+	struct library l = { .lib = lib, .slots = -1 };
+	auto_free char *verdict = calloc(1, LOG_BYTES);
+	int err = verdict ? open_and_load(&l, core, cfg, verdict) : -ENOMEM;
+
+	*why = "the kernel refused its programs";
+	if (err && verdict)
+		log_verdict(lib, verdict);
+	if (!err) {
+		*why = "its maps or programs are not as its table says";
+		err = find_maps(&l);
+	}
+	if (!err)
+		err = put_programs(&l, core->progs, idx);
+	if (err) {
+		library_close(&l);
+		return err;
+	}
+	*out = l;
+	return 0;
+}
+
+void library_close(struct library *l)
+{
+	bpf_object__close(l->object);
+	*l = (struct library){ .slots = -1 };
+}
+
+int library_fill(const struct library *l, uint16_t slot, const struct go_slot *shared, const struct plan_lib *plan)
+{
+	struct go_slot entry = *shared;
+	uint32_t key = slot;
+
+	entry.parts = plan->parts;
+	for (size_t i = 0; i < GO_FIELDS_MAX; i++) {
+		const struct gobin_field *f = i < l->lib->nfields ? &plan->fields[i] : NULL;
+		bool found = f && f->source != GOBIN_NOWHERE && f->offset < GO_ABSENT;
+
+		entry.at[i] = found ? (uint16_t)f->offset : GO_ABSENT;
+	}
+	return bpf_map_update_elem(l->slots, &key, &entry, BPF_ANY) ? -errno : 0;
+}
+
+void library_clear(const struct library *l, uint16_t slot)
+{
+	static const struct go_slot nobody;
+	uint32_t key = slot;
+
+	(void)bpf_map_update_elem(l->slots, &key, &nobody, BPF_ANY);
+}
+
+/* One batch of keys that are to go. */
+static void purge_keys(const struct library_map *map, const char *keys, const char *values, uint32_t n,
+		       const uint8_t *gone, void (*open)(uint16_t slot, void *arg), void *arg)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const char *key = keys + (size_t)i * map->key_size;
+		uint32_t slot, active;
+
+		memcpy(&slot, key, sizeof(slot));
+		memcpy(&active, values + (size_t)i * map->value_size, sizeof(active));
+		if (slot > UINT16_MAX || !gone[slot] || bpf_map_delete_elem(map->fd, key))
+			continue;
+		if (map->operations && active)
+			open((uint16_t)slot, arg);
+	}
+}
+
+static void purge_map(const struct library_map *map, const uint8_t *gone, void (*open)(uint16_t slot, void *arg),
+		      void *arg)
+{
+	auto_free char *keys = malloc((size_t)PURGE_KEYS * map->key_size);
+	auto_free char *values = malloc((size_t)PURGE_KEYS * map->value_size);
+	uint32_t at = 0, n;
+	bool more = keys && values, first = true;
+
+	/* By buckets, so that other processes' probes, which go on, do not send the walk back to its start. */
+	while (more) {
+		uint32_t next = 0;
+
+		n = PURGE_KEYS;
+		if (bpf_map_lookup_batch(map->fd, first ? NULL : &at, &next, keys, values, &n, NULL)) {
+			if (errno != ENOENT)
+				return;
+			more = false;
+		}
+		purge_keys(map, keys, values, n, gone, open, arg);
+		at = next;
+		first = false;
+	}
+}
+
+void library_purge(const struct library *l, const uint8_t *gone, void (*open)(uint16_t slot, void *arg), void *arg)
+{
+	for (size_t i = 0; i < l->nmaps; i++)
+		purge_map(&l->maps[i], gone, open, arg);
+}

@@ -1,0 +1,248 @@
+#include "trace/plan.h"
+
+#include "gobin/gobin.h"
+#include <stdio.h>
+
+/* Everything is one block: the plan, its libraries, then functions, fields and states of all. */
+struct sizes {
+	size_t libs, probes, fields, places;
+};
+
+static struct sizes measure(const struct lib *const *libs, size_t n)
+{
+	struct sizes s = { .libs = n };
+
+	for (size_t i = 0; i < n; i++) {
+		s.probes += libs[i]->nprobes;
+		s.fields += libs[i]->nfields;
+		for (size_t k = 0; k < libs[i]->nprobes; k++)
+			s.places += 1 + (libs[i]->probes[k].leave ? GOBIN_RETS_MAX : 0);
+	}
+	return s;
+}
+
+static struct plan *new_plan(const struct lib *const *libs, const struct sizes *s)
+{
+	size_t at[5], size = sizeof(struct plan);
+	size_t bytes[] = { s->libs * sizeof(struct plan_lib), s->probes * sizeof(struct gobin_func),
+			   s->fields * sizeof(struct gobin_field), s->places * sizeof(struct plan_place),
+			   s->probes * sizeof(enum plan_probe) };
+	struct gobin_field *fields;
+	struct gobin_func *funcs;
+	enum plan_probe *states;
+	struct plan *p;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bytes); i++) {
+		at[i] = size = (size + 15) & ~(size_t)15;
+		size += bytes[i];
+	}
+	p = calloc(1, size);
+	if (!p)
+		return NULL;
+	p->libs = (void *)((char *)p + at[0]);
+	p->nlibs = s->libs;
+	funcs = (void *)((char *)p + at[1]);
+	fields = (void *)((char *)p + at[2]);
+	p->places = (void *)((char *)p + at[3]);
+	states = (void *)((char *)p + at[4]);
+	for (size_t i = 0; i < s->libs; i++) {
+		p->libs[i] = (struct plan_lib){ .lib = libs[i], .funcs = funcs, .fields = fields, .states = states };
+		funcs += libs[i]->nprobes;
+		fields += libs[i]->nfields;
+		states += libs[i]->nprobes;
+	}
+	return p;
+}
+
+/* All functions of all libraries in one pass over the binary's table, all fields in another. */
+static int resolve(struct plan *p, struct gobin *g, const struct sizes *s)
+{
+	auto_free const char *const **names = calloc(s->probes + 1, sizeof(*names));
+	auto_free struct gobin_want *want = calloc(s->fields + 1, sizeof(*want));
+	size_t nnames = 0, nwant = 0;
+	int err = 0;
+
+	if (!names || !want)
+		return -ENOMEM;
+	for (size_t i = 0; i < p->nlibs; i++) {
+		const struct lib *lib = p->libs[i].lib;
+
+		for (size_t k = 0; k < lib->nprobes; k++)
+			names[nnames++] = lib->probes[k].symbols;
+		for (size_t k = 0; k < lib->nfields; k++)
+			want[nwant++] = (struct gobin_want){ lib->fields[k].type, lib->fields[k].field };
+	}
+	if (nnames)
+		err = gobin_funcs(g, names, nnames, p->libs[0].funcs);
+	if (nwant && !err)
+		err = gobin_fields(g, want, nwant, p->libs[0].fields);
+	return err;
+}
+
+static bool has_field(const struct plan_lib *l, size_t i)
+{
+	return l->fields[i].source != GOBIN_NOWHERE && l->fields[i].offset < GO_ABSENT;
+}
+
+/* What can be said without looking for RETs. */
+static enum plan_probe probe_state(const struct go_probe *probe, const struct gobin_func *func)
+{
+	if (!func->name)
+		return PLAN_PROBE_NO_FUNCTION;
+	if (probe->enter && func->place == GOBIN_PLACE_REFUSED)
+		return PLAN_PROBE_NO_PLACE;
+	return PLAN_PROBE_FOUND;
+}
+
+static void judge_parts(struct plan_lib *l)
+{
+	l->parts = l->probes = 0;
+	for (size_t i = 0; i < l->lib->nparts; i++) {
+		const struct go_part *part = &l->lib->parts[i];
+		bool whole = true;
+
+		for (size_t k = 0; k < l->lib->nprobes; k++)
+			if (part->probes >> k & 1 && l->states[k] != PLAN_PROBE_FOUND)
+				whole = false;
+		for (size_t k = 0; k < l->lib->nfields; k++)
+			if (part->fields >> k & 1 && !has_field(l, k))
+				whole = false;
+		if (!whole)
+			continue;
+		l->parts |= 1u << i;
+		l->probes |= part->probes;
+	}
+}
+
+/* Only probes that will be attached are disassembled. False: one of them has no end. */
+static bool find_ends(struct plan_lib *l, struct gobin *g, uint64_t (*rets)[GOBIN_RETS_MAX], size_t *nrets)
+{
+	bool all = true;
+
+	for (size_t k = 0; k < l->lib->nprobes; k++) {
+		size_t n = GOBIN_RETS_MAX;
+
+		if (!(l->probes >> k & 1) || !l->lib->probes[k].leave || nrets[k])
+			continue;
+		if (gobin_rets(g, &l->funcs[k], rets[k], &n) == 0 && n > 0 && n <= GOBIN_RETS_MAX) {
+			nrets[k] = n;
+		} else {
+			l->states[k] = PLAN_PROBE_NO_END;
+			all = false;
+		}
+	}
+	return all;
+}
+
+static void add_place(struct plan *p, size_t lib, size_t probe, uint64_t offset, uint8_t leave)
+{
+	p->places[p->nplaces++] =
+		(struct plan_place){ .offset = offset, .lib = (uint8_t)lib, .probe = (uint8_t)(probe | leave) };
+}
+
+/* Parts, then their places: from the last probe to the first, so that a begin that is seen has its end. */
+static void plan_lib(struct plan *p, size_t i, struct gobin *g)
+{
+	uint64_t rets[LIB_PROBES_MAX][GOBIN_RETS_MAX];
+	size_t nrets[LIB_PROBES_MAX] = { 0 };
+	struct plan_lib *l = &p->libs[i];
+
+	for (size_t k = 0; k < l->lib->nprobes; k++)
+		l->states[k] = probe_state(&l->lib->probes[k], &l->funcs[k]);
+	do
+		judge_parts(l);
+	while (!find_ends(l, g, rets, nrets));
+	for (size_t k = l->lib->nprobes; k-- > 0;) {
+		const struct go_probe *probe = &l->lib->probes[k];
+
+		if (!(l->probes >> k & 1))
+			continue;
+		for (size_t r = 0; probe->leave && r < nrets[k]; r++)
+			add_place(p, i, k, rets[k][r], COOKIE_LEAVE);
+		if (probe->enter)
+			add_place(p, i, k, l->funcs[k].enter_offset, 0);
+	}
+}
+
+/* A library whose tables are too long is a bug of that library, found by the first test that loads it. */
+static bool fits(const struct lib *lib)
+{
+	return lib->nprobes <= LIB_PROBES_MAX && lib->nfields <= GO_FIELDS_MAX && lib->nparts <= 32;
+}
+
+int plan_make_for(struct plan **out, struct gobin *g, const struct lib *const *libs, size_t n)
+{
+	const struct gobin_info *info = gobin_info(g);
+	struct sizes s = measure(libs, n);
+	auto_plan struct plan *p = NULL;
+	struct gobin_map map = { 0 };
+	int err;
+
+	for (size_t i = 0; i < n; i++)
+		if (!fits(libs[i]))
+			return -EINVAL;
+	p = n <= LIBS_MAX ? new_plan(libs, &s) : NULL;
+	if (!p)
+		return n <= LIBS_MAX ? -ENOMEM : -EINVAL;
+	err = n ? resolve(p, g, &s) : 0;
+	if (err)
+		return err;
+	for (size_t i = 0; i < n; i++)
+		plan_lib(p, i, g);
+	if (gobin_header_map(g, &map) == 0 && map.kind != GO_MAP_NONE) {
+		p->slot.map_kind = map.kind;
+		p->slot.map_group = map.group;
+		p->slot.map_key = map.key;
+		p->slot.map_key_stride = map.key_stride;
+		p->slot.map_elem = map.elem;
+		p->slot.map_elem_stride = map.elem_stride;
+	}
+	if (info->ro_size) {
+		p->slot.ro_lo = info->ro_addr;
+		p->slot.ro_hi = info->ro_addr + info->ro_size;
+	}
+	*out = take(p);
+	return 0;
+}
+
+int plan_make(struct plan **out, struct gobin *g)
+{
+	return plan_make_for(out, g, __start_libs, lib_count());
+}
+
+void plan_free(struct plan **p)
+{
+	free(take(*p));
+}
+
+const char *plan_missing(const struct plan_lib *p, size_t part, char *buf, size_t size)
+{
+	static const char *const texts[] = {
+		[PLAN_PROBE_NO_FUNCTION] = "is not in the binary",
+		[PLAN_PROBE_NO_PLACE] = "begins with bytes that are not known to be safe for a probe",
+		[PLAN_PROBE_NO_END] = "could not be disassembled to its ends",
+	};
+	const struct go_part *want = &p->lib->parts[part];
+
+	for (size_t k = 0; k < p->lib->nprobes; k++) {
+		const struct gobin_func *f = &p->funcs[k];
+
+		if (!(want->probes >> k & 1) || p->states[k] == PLAN_PROBE_FOUND)
+			continue;
+		(void)snprintf(buf, size, "function %s %s", f->name ? f->name : p->lib->probes[k].symbols[0],
+			       texts[p->states[k]]);
+		return buf;
+	}
+	for (size_t k = 0; k < p->lib->nfields; k++) {
+		const struct go_field *f = &p->lib->fields[k];
+
+		if (!(want->fields >> k & 1) || has_field(p, k))
+			continue;
+		(void)snprintf(buf, size, f->field[0] ? "field %s.%s has no known offset" : "the size of %s%s is not known",
+			       f->type, f->field);
+		return buf;
+	}
+	if (size)
+		buf[0] = 0;
+	return buf;
+}

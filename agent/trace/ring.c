@@ -1,0 +1,342 @@
+#include "trace/ring.h"
+
+#include "base/config.h"
+#include "base/heart.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include "pipeline/batch.h"
+#include "trace/clock.h"
+#include "trace/lib.h"
+#include "trace/span.h"
+#include "trace/target.h"
+#include <bpf/libbpf.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+/* After so many records the thread looks at its clock, its heart and whether it is to stop. */
+#define RUN_RECORDS 4096
+/* Longest sleep, in ms: bounds what a wake-up that got lost could cost. */
+#define SLEEP_MS 1000
+
+#define FLAGS_HAS_IS_REMOTE 0x100u
+#define FLAGS_IS_REMOTE     0x200u
+
+struct ring {
+	struct targets *targets;
+	struct pool *pool;
+	struct privacy privacy;
+	uint64_t interval_ms, delay_ms;
+	struct clock clock;
+	struct batch *batch; /* being filled, or NULL */
+	struct ring_buffer *buffer; /* NULL: replay */
+	volatile uint32_t *sleeping;
+	int epoll, stop;
+	size_t run; /* records of this run */
+	pthread_t thread;
+	bool started;
+};
+
+static void send_batch(struct ring *r)
+{
+	if (!r->batch || r->batch->nspans == 0)
+		return;
+	pool_send(r->pool, take(r->batch));
+}
+
+static struct batch *batch_of(struct ring *r)
+{
+	size_t dropped = 0;
+
+	if (!r->batch) {
+		r->batch = pool_get(r->pool, &dropped);
+		stat_add(spans_dropped_queue, dropped);
+	}
+	return r->batch;
+}
+
+static void count_context(const struct event *ev)
+{
+	static const uint8_t nobody[sizeof(ev->parent_id)];
+
+	if (ev->flags & EVENT_BAD_TP)
+		stat_add(tp_invalid, 1);
+	if (ev->flags & EVENT_REMOTE)
+		stat_add(tp_header, 1);
+	else if (memcmp(ev->parent_id, nobody, sizeof(nobody)) == 0)
+		stat_add(tp_new, 1);
+}
+
+/* The head of the record, as a span; the library adds the rest. */
+static struct span begin_span(const struct event *ev, struct attr *attrs)
+{
+	struct span s = { .start_ns = ev->start_ns, .end_ns = ev->end_ns, .kind = SPAN_INTERNAL,
+			  .lib = ev->cookie.lib, .attrs = attrs };
+
+	memcpy(s.trace_id, ev->trace_id, sizeof(s.trace_id));
+	memcpy(s.span_id, ev->span_id, sizeof(s.span_id));
+	memcpy(s.parent_id, ev->parent_id, sizeof(s.parent_id));
+	s.flags = (ev->flags & EVENT_SAMPLED) | FLAGS_HAS_IS_REMOTE;
+	if (ev->flags & EVENT_REMOTE)
+		s.flags |= FLAGS_IS_REMOTE;
+	return s;
+}
+
+/* Copies the record into the batch and decodes it there. 0: it is in the batch, or counted as filtered; -ENOSPC: the batch is full;
+ * -EBADMSG. On error the batch is as it was. */
+static int put(struct ring *r, struct batch *b, const void *data, size_t size, const struct lib *lib, struct target *t)
+{
+	struct decode with = { .arena = &b->arena, .literals = t->literals, .privacy = &r->privacy,
+			       .probe_paths = t->probe_paths, .nprobe_paths = t->nprobe_paths };
+	size_t used = b->arena.used;
+	struct attr attrs[SPAN_ATTRS_MAX];
+	const struct event *ev;
+	struct span span;
+	int err;
+
+	ev = (const void *)arena_copy(&b->arena, data, size);
+	if (!ev)
+		return -ENOSPC;
+	span = begin_span(ev, attrs);
+	err = lib->decode(ev, &with, &span);
+	if (!err && !span.filtered) {
+		span.start_ns = clock_unix(&r->clock, span.start_ns);
+		span.end_ns = clock_unix(&r->clock, span.end_ns);
+		if (span.end_ns < span.start_ns)
+			span.end_ns = span.start_ns;
+		err = batch_add(b, &span, t->resource);
+		if (!err && ev->flags & EVENT_CUT)
+			stat_add(spans_truncated, 1);
+		if (!err)
+			return 0;
+	}
+	b->arena.used = used;
+	if (!err)
+		stat_add(spans_dropped_filtered, 1);
+	return err;
+}
+
+static void add(struct ring *r, const void *data, size_t size, const struct lib *lib, struct target *t)
+{
+	struct batch *b = batch_of(r);
+	bool fresh = b && b->nspans == 0;
+	int err = b ? put(r, b, data, size, lib, t) : -EAGAIN;
+
+	if (err == -ENOSPC && !fresh) {
+		send_batch(r);
+		b = batch_of(r);
+		err = b ? put(r, b, data, size, lib, t) : -EAGAIN;
+	}
+	if (err == -EAGAIN)
+		stat_add(spans_dropped_queue, 1);
+	else if (err == -ENOSPC) /* does not even fit into an empty batch */
+		stat_add(spans_dropped_too_large, 1);
+	else if (err)
+		stat_add(spans_dropped_decode, 1);
+	if (b && b->nspans == b->max_spans)
+		send_batch(r);
+}
+
+void ring_record(struct ring *r, const void *data, size_t size)
+{
+	const struct event *ev = data;
+	const struct lib *lib;
+	struct target *t;
+
+	stat_add(events, 1);
+	stat_add(spans_produced, 1);
+	if (size < sizeof(*ev) || ev->size < sizeof(*ev) || ev->size > size || !(lib = lib_at(ev->cookie.lib))) {
+		stat_add(spans_dropped_decode, 1);
+		return;
+	}
+	t = targets_find(r->targets, ev->cookie);
+	if (!t) {
+		stat_add(spans_dropped_stale, 1);
+		return;
+	}
+	(void)atomic_fetch_add_explicit(&t->spans[ev->cookie.lib], 1, memory_order_relaxed);
+	atomic_store_explicit(&t->last_event_ns, ev->end_ns, memory_order_relaxed);
+	count_context(ev);
+	if (!(ev->flags & EVENT_SAMPLED))
+		stat_add(spans_sampled_out, 1);
+	else if (!(t->signals & SIGNAL_TRACES))
+		stat_add(spans_dropped_traces_off, 1);
+	else if (ev->size < lib->event_size)
+		stat_add(spans_dropped_decode, 1);
+	else
+		add(r, data, ev->size, lib, t);
+}
+
+/* libbpf goes on until the ring is empty, which under load is never: a run ends by an error of ours. */
+static int on_record(void *ctx, void *data, size_t size)
+{
+	struct ring *r = ctx;
+
+	ring_record(r, data, size);
+	return ++r->run < RUN_RECORDS ? 0 : -EAGAIN;
+}
+
+/* True when the ring was found empty. */
+static bool drain(struct ring *r)
+{
+	bool empty;
+
+	r->run = 0;
+	empty = ring_buffer__consume(r->buffer) >= 0;
+	/* A record that is reserved but not yet submitted lies in the way of those behind it. */
+	return empty && ring__avail_data_size(ring_buffer__ring(r->buffer, 0)) == 0;
+}
+
+static uint64_t batch_age_ms(const struct ring *r)
+{
+	return r->batch && r->batch->nspans ? (clock_monotonic() - r->batch->first_ns) / 1000000 : 0;
+}
+
+/* Milliseconds until the batch is due, at most `most`. */
+static int until_due(const struct ring *r, uint64_t most)
+{
+	uint64_t age = batch_age_ms(r), left = age < r->delay_ms ? r->delay_ms - age : 0;
+
+	if (!r->batch || r->batch->nspans == 0 || left > most)
+		left = most;
+	return (int)left;
+}
+
+/* Waits for a wake-up of the kernel, for ring_stop() or for the time. */
+static bool wait_for(const struct ring *r, int ms)
+{
+	struct epoll_event got[2];
+	int n = epoll_wait(r->epoll, got, 2, ms);
+
+	for (int i = 0; i < n; i++)
+		if (got[i].data.fd == r->stop)
+			return true;
+	return false;
+}
+
+/* Nothing came for an interval: from here on the next record wakes us. Returns true to stop. */
+static bool sleep_until_record(struct ring *r)
+{
+	bool stop = false;
+
+	/* The probe submits, then looks at the word; we write the word, then look at the ring: one of the two sees the other. */
+	__atomic_store_n(r->sleeping, 1, __ATOMIC_SEQ_CST);
+	if (drain(r) && r->run == 0) {
+		targets_reap(r->targets);
+		stop = wait_for(r, until_due(r, targets_retiring(r->targets) ? r->interval_ms : SLEEP_MS));
+	}
+	__atomic_store_n(r->sleeping, 0, __ATOMIC_SEQ_CST);
+	return stop;
+}
+
+static void *events_thread(void *arg)
+{
+	struct ring *r = arg;
+	bool stop = false;
+
+	while (!stop) {
+		bool empty;
+
+		heart_beat(HEART_EVENTS);
+		clock_refresh(&r->clock);
+		empty = drain(r);
+		if (batch_age_ms(r) >= r->delay_ms)
+			send_batch(r);
+		if (empty)
+			targets_reap(r->targets);
+		if (empty && r->run == 0)
+			stop = sleep_until_record(r);
+		else
+			stop = wait_for(r, empty ? until_due(r, r->interval_ms) : r->run < RUN_RECORDS);
+	}
+	/* Probes of other processes may go on for ever: one ringful is enough. */
+	clock_refresh(&r->clock);
+	for (int i = 0; i < 64 && !drain(r); i++)
+		heart_beat(HEART_EVENTS);
+	send_batch(r);
+	heart_stop(HEART_EVENTS);
+	return NULL;
+}
+
+/* Edge-triggered: what counts is that the kernel woke us, not that there is something in the ring. */
+static int watch(const struct ring *r, int fd, uint32_t events)
+{
+	struct epoll_event ev = { .events = events, .data.fd = fd };
+
+	return epoll_ctl(r->epoll, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static int open_ring(struct ring *r, int fd)
+{
+	int err;
+
+	r->buffer = ring_buffer__new(fd, on_record, r, NULL);
+	if (!r->buffer)
+		return -errno;
+	r->epoll = epoll_create1(EPOLL_CLOEXEC);
+	r->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (r->epoll < 0 || r->stop < 0)
+		return -errno;
+	err = watch(r, fd, EPOLLIN | EPOLLET);
+	return err ? err : watch(r, r->stop, EPOLLIN);
+}
+
+int ring_new(struct ring **out, const struct config *cfg, int fd, volatile uint32_t *sleeping, struct targets *t,
+	     struct pool *p)
+{
+	struct ring *r = calloc(1, sizeof(*r));
+	int err;
+
+	if (!r)
+		return -ENOMEM;
+	r->targets = t;
+	r->pool = p;
+	r->privacy = config_privacy(cfg);
+	r->interval_ms = cfg->ring_interval;
+	r->delay_ms = cfg->batch_delay;
+	r->sleeping = sleeping;
+	r->epoll = r->stop = -1;
+	clock_refresh(&r->clock);
+	err = fd >= 0 ? open_ring(r, fd) : 0;
+	if (err) {
+		ring_free(&r);
+		return err;
+	}
+	*out = r;
+	return 0;
+}
+
+int ring_start(struct ring *r)
+{
+	int err = r->buffer ? pthread_create(&r->thread, NULL, events_thread, r) : EBADF;
+
+	r->started = !err;
+	return -err;
+}
+
+void ring_stop(struct ring *r)
+{
+	if (!r->started) {
+		send_batch(r);
+		return;
+	}
+	(void)eventfd_write(r->stop, 1);
+	(void)pthread_join(r->thread, NULL);
+	r->started = false;
+}
+
+void ring_free(struct ring **p)
+{
+	struct ring *r = take(*p);
+
+	if (!r)
+		return;
+	if (r->batch)
+		pool_put(r->pool, r->batch);
+	ring_buffer__free(r->buffer);
+	if (r->epoll >= 0)
+		(void)close(r->epoll);
+	if (r->stop >= 0)
+		(void)close(r->stop);
+	free(r);
+}

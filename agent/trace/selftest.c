@@ -1,0 +1,124 @@
+#include "trace/selftest.h"
+
+#include "trace/attach.h"
+#include "trace/core.h"
+#include <bpf/libbpf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <sys/wait.h>
+
+int __attribute__((noinline, noclone)) selftest_place(int n)
+{
+	/* The compiler may neither drop nor merge the call. */
+	__asm__ volatile("" : "+r"(n));
+	return n;
+}
+
+struct lookup {
+	uintptr_t address;
+	unsigned long offset;
+	bool found;
+};
+
+/* The first object is the program itself. */
+static int in_program(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct lookup *l = arg;
+
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+		uintptr_t at = info->dlpi_addr + ph->p_vaddr;
+
+		if (ph->p_type != PT_LOAD || l->address < at || l->address - at >= ph->p_filesz)
+			continue;
+		l->offset = l->address - at + ph->p_offset;
+		l->found = true;
+	}
+	return 1;
+}
+
+int selftest_offset(const void *function, unsigned long *out)
+{
+	struct lookup l = { .address = (uintptr_t)function };
+
+	(void)dl_iterate_phdr(in_program, &l);
+	if (!l.found)
+		return -ENOENT;
+	*out = l.offset;
+	return 0;
+}
+
+static void *call_place(void *arg)
+{
+	(void)selftest_place(1);
+	return arg;
+}
+
+/* The child waits, then calls from a thread that is not the first one: kernels with the broken filter compared threads. */
+static void child(int fd)
+{
+	pthread_t thread;
+	char byte;
+
+	if (read(fd, &byte, 1) == 1 && pthread_create(&thread, NULL, call_place, NULL) == 0)
+		(void)pthread_join(thread, NULL);
+	_exit(0);
+}
+
+static int reap(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
+static int try_link(struct attach_kernel *out, const struct bpf_program *prog,
+		    volatile struct selftest_seen *seen, pid_t pid, int go)
+{
+	struct core_places places = { .offsets = &(unsigned long){ 0 }, .cookies = &(uint64_t){ 0 }, .n = 1 };
+	struct bpf_link *link = NULL;
+	uint32_t ours;
+	int err;
+
+	err = selftest_offset((const void *)selftest_place, places.offsets);
+	if (!err)
+		err = core_link(&link, prog, pid, "/proc/self/exe", &places);
+	if (err)
+		return err;
+	out->uprobe_multi = true;
+	seen->hits = 0;
+	(void)selftest_place(1);
+	ours = seen->hits;
+	err = write(go, "", 1) == 1 ? reap(pid) : -EIO;
+	if (!err) {
+		out->pid_filter_exact = ours == 0 && seen->hits == 1;
+		out->own_pid_namespace = seen->pid != (uint32_t)pid;
+	}
+	(void)bpf_link__destroy(link);
+	return err;
+}
+
+int selftest_run(struct attach_kernel *out, const struct bpf_program *prog, volatile struct selftest_seen *seen)
+{
+	int fds[2], err;
+	pid_t pid;
+
+	if (!prog || pipe2(fds, O_CLOEXEC))
+		return -EINVAL;
+	pid = fork();
+	if (pid == 0) {
+		(void)close(fds[1]);
+		child(fds[0]);
+	}
+	err = pid < 0 ? -errno : try_link(out, prog, seen, pid, fds[1]);
+	(void)close(fds[1]); /* ends a child that was not told to go on */
+	(void)close(fds[0]);
+	if (pid > 0 && err)
+		(void)reap(pid);
+	return err;
+}

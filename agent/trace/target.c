@@ -1,0 +1,218 @@
+#include "trace/target.h"
+
+#include "pipeline/resource.h"
+#include "trace/literals.h"
+#include <pthread.h>
+
+enum place_state { PLACE_FREE, PLACE_RESERVED, PLACE_LIVE, PLACE_RETIRED };
+
+/* One slot. EVENTS reads `target` without the lock; everything else is under it. */
+struct place {
+	_Atomic(struct target *) target;
+	uint32_t generation; /* last one given out */
+	enum place_state state;
+	uint16_t next; /* of the same list */
+};
+
+/* A list of slots through place.next, first in first out: a slot is not used again before all others were. */
+struct chain {
+	uint16_t first, last;
+	size_t n;
+};
+
+struct targets {
+	pthread_mutex_t lock; /* guards states, generations and lists; held for short */
+	struct chain empty;
+	struct chain retired;  /* since the ring was last found empty */
+	struct chain drained;  /* before that: free them when it is found empty again */
+	atomic_size_t waiting; /* in the two lists above */
+	size_t n;
+	struct place places[];
+};
+
+static void push(struct targets *t, struct chain *c, uint16_t slot)
+{
+	if (c->n++)
+		t->places[c->last].next = slot;
+	else
+		c->first = slot;
+	c->last = slot;
+}
+
+static uint16_t pop(struct targets *t, struct chain *c)
+{
+	uint16_t slot = c->first;
+
+	c->first = t->places[slot].next;
+	c->n--;
+	return slot;
+}
+
+int target_new(struct target **out, uint16_t slot, uint32_t generation, int pid, struct resource **resource,
+	       struct literals **literals, const struct str *probe_paths, size_t nprobe_paths, uint32_t signals)
+{
+	size_t size = sizeof(struct target) + nprobe_paths * sizeof(struct str);
+	struct target *t;
+	struct str *paths;
+	char *text;
+
+	for (size_t i = 0; i < nprobe_paths; i++)
+		size += probe_paths[i].n;
+	t = calloc(1, size);
+	if (!t)
+		return -ENOMEM;
+	paths = (struct str *)(t + 1);
+	text = (char *)(paths + nprobe_paths);
+	for (size_t i = 0; i < nprobe_paths; i++) {
+		if (probe_paths[i].n)
+			memcpy(text, probe_paths[i].p, probe_paths[i].n);
+		paths[i] = (struct str){ text, probe_paths[i].n };
+		text += probe_paths[i].n;
+	}
+	t->slot = slot;
+	t->generation = generation;
+	t->pid = pid;
+	t->probe_paths = paths;
+	t->nprobe_paths = nprobe_paths;
+	t->signals = signals;
+	t->resource = take(*resource);
+	t->literals = literals ? take(*literals) : NULL;
+	*out = t;
+	return 0;
+}
+
+void target_free(struct target **p)
+{
+	struct target *t = take(*p);
+
+	if (!t)
+		return;
+	resource_put(&t->resource);
+	literals_free(&t->literals);
+	free(t);
+}
+
+int targets_new(struct targets **out, size_t n)
+{
+	struct targets *t;
+
+	if (n == 0 || n > UINT16_MAX + 1u)
+		return -EINVAL;
+	t = calloc(1, sizeof(*t) + n * sizeof(t->places[0]));
+	if (!t)
+		return -ENOMEM;
+	(void)pthread_mutex_init(&t->lock, NULL);
+	t->n = n;
+	for (size_t i = 0; i < n; i++)
+		push(t, &t->empty, (uint16_t)i);
+	*out = t;
+	return 0;
+}
+
+void targets_free(struct targets **p)
+{
+	struct targets *t = take(*p);
+
+	if (!t)
+		return;
+	for (size_t i = 0; i < t->n; i++) {
+		struct target *target = atomic_load(&t->places[i].target);
+
+		target_free(&target);
+	}
+	(void)pthread_mutex_destroy(&t->lock);
+	free(t);
+}
+
+int targets_reserve(struct targets *t, uint16_t *slot, uint32_t *generation)
+{
+	struct place *place;
+	int err = -ENOSPC;
+
+	(void)pthread_mutex_lock(&t->lock);
+	if (t->empty.n) {
+		*slot = pop(t, &t->empty);
+		place = &t->places[*slot];
+		place->state = PLACE_RESERVED;
+		if (++place->generation == 0)
+			place->generation = 1; /* 0: not in use */
+		*generation = place->generation;
+		err = 0;
+	}
+	(void)pthread_mutex_unlock(&t->lock);
+	return err;
+}
+
+void targets_publish(struct targets *t, struct target *target)
+{
+	struct place *place = &t->places[target->slot];
+
+	(void)pthread_mutex_lock(&t->lock);
+	place->state = PLACE_LIVE;
+	atomic_store_explicit(&place->target, target, memory_order_release);
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+void targets_retire(struct targets *t, uint16_t slot)
+{
+	(void)pthread_mutex_lock(&t->lock);
+	if (slot < t->n && t->places[slot].state == PLACE_LIVE) {
+		t->places[slot].state = PLACE_RETIRED;
+		push(t, &t->retired, slot);
+		atomic_fetch_add(&t->waiting, 1);
+	}
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+void targets_cancel(struct targets *t, uint16_t slot)
+{
+	(void)pthread_mutex_lock(&t->lock);
+	if (slot < t->n && t->places[slot].state == PLACE_RESERVED) {
+		t->places[slot].state = PLACE_FREE;
+		push(t, &t->empty, slot);
+	}
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+struct target *targets_find(struct targets *t, struct cookie c)
+{
+	struct target *target;
+
+	if (c.slot >= t->n)
+		return NULL;
+	target = atomic_load_explicit(&t->places[c.slot].target, memory_order_acquire);
+	return target && target->generation == c.generation ? target : NULL;
+}
+
+bool targets_retiring(struct targets *t)
+{
+	return atomic_load_explicit(&t->waiting, memory_order_relaxed) != 0;
+}
+
+void targets_reap(struct targets *t)
+{
+	if (!targets_retiring(t))
+		return;
+	(void)pthread_mutex_lock(&t->lock);
+	while (t->drained.n) {
+		uint16_t slot = pop(t, &t->drained);
+		struct target *target = atomic_exchange(&t->places[slot].target, NULL);
+
+		target_free(&target);
+		t->places[slot].state = PLACE_FREE;
+		push(t, &t->empty, slot);
+		atomic_fetch_sub(&t->waiting, 1);
+	}
+	t->drained = t->retired;
+	t->retired = (struct chain){ 0 };
+	(void)pthread_mutex_unlock(&t->lock);
+}
+
+void targets_foreach(struct targets *t, void (*fn)(const struct target *, void *), void *arg)
+{
+	(void)pthread_mutex_lock(&t->lock);
+	for (size_t i = 0; i < t->n; i++)
+		if (t->places[i].state == PLACE_LIVE)
+			fn(atomic_load(&t->places[i].target), arg);
+	(void)pthread_mutex_unlock(&t->lock);
+}
