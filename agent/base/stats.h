@@ -1,9 +1,10 @@
 /* stats.h - the agent's own metrics: one row each, relaxed atomics, any thread. /metrics prints them in this order. */
 #pragma once
-#include "bpf/event.h"
+#include "base/base.h"
 #include "bpf/stats.h"
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* id, kind, family without "spoor_", labels, help. What the kernel side counts (KERNEL_STATS) is added by attach_collect_stats(). Rows of one family stand together; the first one's help counts. */
 #define STATS(X)                                                                                   \
@@ -77,6 +78,13 @@
 	X(log_debug, COUNTER, "log_messages_total", "level=\"debug\"", "") \
 	KERNEL_STATS(X)
 
+/* id, family without "spoor_", labels, help, upper bounds in seconds (at most HISTOGRAM_BOUNDS; +Inf is added). */
+#define HISTOGRAMS(X)                                                                              \
+	X(kubelet_request, "kubelet_request_duration_seconds", "", "Time of a pod list request to the kubelet", 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10) \
+	X(otlp_request, "otlp_request_duration_seconds", "", "Time of one attempt to deliver a batch", 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30) \
+	X(binary_analysis, "binary_analysis_duration_seconds", "", "Time to read what is needed of an executable", 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5) \
+	X(attach, "attach_duration_seconds", "", "Time from when a process was seen to when its probes were live", 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
 enum stat_kind { GAUGE, COUNTER };
 
 #define X(id, kind, family, labels, help) STAT_##id,
@@ -88,3 +96,29 @@ extern _Atomic uint64_t stats[STAT_COUNT];
 #define stat_add(id, n) ((void)atomic_fetch_add_explicit(&stats[STAT_##id], (n), memory_order_relaxed))
 #define stat_set(id, n) atomic_store_explicit(&stats[STAT_##id], (n), memory_order_relaxed)
 #define stat_get(id)    atomic_load_explicit(&stats[STAT_##id], memory_order_relaxed)
+
+#define X(id, ...) HISTOGRAM_##id,
+enum histogram { HISTOGRAMS(X) HISTOGRAM_COUNT };
+#undef X
+
+#define HISTOGRAM_BOUNDS 15
+
+#define stat_observe(id, ns) stats_observe(HISTOGRAM_##id, (ns))
+/* One measurement, in ns; read as stat_observe(attach, ns). */
+void stats_observe(enum histogram id, uint64_t ns);
+
+/* The page that is being written; collectors add to it. */
+struct stats_page;
+/* Adds one sample. family is the whole name ("spoor_build_info"); labels is name, value, name, value, ... NULL, or NULL; values are
+ * escaped here. Samples of one family end up together, whoever adds them. help of the first counts. All is copied but family and help,
+ * which must outlive the page. */
+void stats_sample(struct stats_page *page, enum stat_kind kind, const char *family, const char *const *labels, const char *help,
+		  double value);
+/* Calls collect for each page that is written, on the thread that writes it. At most 8; before the threads start. */
+void stats_collector(void (*collect)(struct stats_page *page, void *arg), void *arg);
+/* Forgets all collectors: what they were given is about to go away. No page may be under way. */
+void stats_no_collectors(void);
+/* Writes the Prometheus text format 0.0.4, or OpenMetrics 1.0.0. 0 or -ENOMEM. */
+int stats_write(FILE *f, bool openmetrics) must_check;
+/* A collector: the process_* metrics of this process. */
+void stats_process(struct stats_page *page, void *arg);
