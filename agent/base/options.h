@@ -51,6 +51,8 @@
 	X(STRING, otlp_ca_file, "otlp.ca_file", "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE OTEL_EXPORTER_OTLP_CERTIFICATE", "", "", "CA of the collector; empty: the system's") \
 	X(SIZE, otlp_max_request, "otlp.max_request", "", "3584KiB", "64KiB-60MiB", "largest request before compression; larger batches are split") \
 	X(DURATION, export_max_age, "export.max_age", "", "5m", "1s-24h", "a batch that could not be delivered for so long is dropped") \
+	X(DURATION, export_retry_min, "export.retry_min", "", "1s", "1ms-1h", "first wait before a failed attempt is repeated; doubled each time, with jitter") \
+	X(DURATION, export_retry_max, "export.retry_max", "", "30s", "1ms-1h", "longest such wait") \
 	X(UINT, batch_spans, "batch.spans", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "512", "1-16384", "spans in a full batch") \
 	X(DURATION, batch_delay, "batch.delay", "OTEL_BSP_SCHEDULE_DELAY", "1s", "10ms-5m", "longest wait before a batch that is not full is sent") \
 	X(UINT, batch_count, "batch.count", "", "24", "4-4096", "batches in the pool: with batch.spans and batch.bytes the ceiling of the queue") \

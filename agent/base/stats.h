@@ -68,6 +68,23 @@
 	X(spans_dropped_shutdown, COUNTER, "spans_dropped_total", "reason=\"shutdown\"", "")        \
 	X(spans_truncated, COUNTER, "spans_truncated_total", "", "Spans with at least one string cut at its limit") \
 	X(spans_queued, GAUGE, "export_queue_items", "", "Spans that wait to be exported or are being sent") \
+	X(export_queue_capacity, GAUGE, "export_queue_capacity_items", "", "Spans that fit into the queue") \
+	X(otlp_items, COUNTER, "otlp_items_total", "signal=\"traces\"", "Spans handed to the OTLP exporter, delivered or not") \
+	X(otlp_failed_4xx, COUNTER, "otlp_failed_items_total", "signal=\"traces\",reason=\"http_4xx\"", "Of these, spans that were not delivered, by (last) reason") \
+	X(otlp_failed_5xx, COUNTER, "otlp_failed_items_total", "signal=\"traces\",reason=\"http_5xx\"", "") \
+	X(otlp_failed_timeout, COUNTER, "otlp_failed_items_total", "signal=\"traces\",reason=\"timeout\"", "") \
+	X(otlp_failed_connect, COUNTER, "otlp_failed_items_total", "signal=\"traces\",reason=\"connect\"", "") \
+	X(otlp_failed_tls, COUNTER, "otlp_failed_items_total", "signal=\"traces\",reason=\"tls\"", "") \
+	X(otlp_failed_too_large, COUNTER, "otlp_failed_items_total", "signal=\"traces\",reason=\"too_large\"", "") \
+	X(otlp_failed_rejected, COUNTER, "otlp_failed_items_total", "signal=\"traces\",reason=\"rejected\"", "") \
+	X(otlp_failed_shutdown, COUNTER, "otlp_failed_items_total", "signal=\"traces\",reason=\"shutdown\"", "") \
+	X(otlp_requests_2xx, COUNTER, "otlp_requests_total", "signal=\"traces\",code=\"2xx\"", "Requests to the OTLP receiver, by its answer") \
+	X(otlp_requests_4xx, COUNTER, "otlp_requests_total", "signal=\"traces\",code=\"4xx\"", "")  \
+	X(otlp_requests_5xx, COUNTER, "otlp_requests_total", "signal=\"traces\",code=\"5xx\"", "")  \
+	X(otlp_requests_none, COUNTER, "otlp_requests_total", "signal=\"traces\",code=\"none\"", "") \
+	X(otlp_retries, COUNTER, "otlp_retries_total", "signal=\"traces\"", "Requests that were not the first attempt") \
+	X(otlp_sent_bytes, COUNTER, "otlp_sent_bytes_total", "signal=\"traces\"", "Bytes of request bodies, compressed") \
+	X(otlp_last_success, GAUGE, "otlp_last_success_timestamp_seconds", "signal=\"traces\"", "Unix time of the last request that was taken, 0: none yet") \
 	X(tp_header, COUNTER, "trace_context_total", "source=\"header\"", "Where operations got their trace from") \
 	X(tp_new, COUNTER, "trace_context_total", "source=\"new\"", "")                            \
 	X(tp_invalid, COUNTER, "trace_context_total", "source=\"invalid\"", "")                    \

@@ -2,28 +2,49 @@
 #pragma once
 #include "base/base.h"
 #include "pipeline/batch.h"
+#include <stdatomic.h>
 
 struct config;
 
 enum export_verdict {
 	EXPORT_DONE,  /* delivered, but for `rejected` */
 	EXPORT_RETRY, /* not delivered, worth another attempt after `after_ms` (0: the caller's back-off) */
-	EXPORT_DROP,  /* refused for good: `reason` says why */
+	EXPORT_SPLIT, /* not delivered: too large, worth another attempt in halves; a single span is dropped */
+	EXPORT_DROP,  /* refused for good */
+};
+
+/* Why spans were not delivered; label of otlp_failed_items_total. */
+enum export_reason {
+	EXPORT_HTTP_4XX, EXPORT_HTTP_5XX, EXPORT_TIMEOUT, EXPORT_CONNECT, EXPORT_TLS, EXPORT_TOO_LARGE, EXPORT_REJECTED,
+	EXPORT_SHUTDOWN, /* never tried: the agent ended */
+	EXPORT_REASON_COUNT
 };
 
 struct export_result {
 	enum export_verdict verdict;
-	const char *reason; /* metric label: http_4xx, http_5xx, timeout, connect, tls, too_large, rejected */
-	size_t rejected;    /* spans that the receiver refused in a partial success */
-	uint64_t after_ms;
+	enum export_reason reason; /* of everything but DONE */
+	size_t rejected; /* spans that the receiver refused in a partial success */
+	uint64_t after_ms; /* RETRY: not before; 0: the caller's back-off */
+	char message[320]; /* one sentence for the log, "" when there is nothing to say */
+};
+
+/* Some spans of a batch, and how long they may take. */
+struct export_job {
+	const struct batch *batch;
+	size_t first, count;
+	unsigned attempt; /* 0: the first one of these spans */
+	const _Atomic uint64_t *deadline_ns; /* CLOCK_MONOTONIC, 0: none. It may be set while send() runs, which gives up then. */
 };
 
 struct exporter {
 	const char *name; /* "otlp", "stdout": value of the option `exporters` */
+	bool local;       /* does not depend on the network: served first, so that it does not wait for retries */
 	/* Reads its options. 0 or -errno; has logged why. */
 	int (*open)(void **state, const struct config *cfg);
-	/* One attempt. Does not keep b. deadline_ns (CLOCK_MONOTONIC): give up then. */
-	void (*send)(void *state, const struct batch *b, uint64_t deadline_ns, struct export_result *out);
+	/* One attempt, all of *out filled. Keeps nothing. Looks at the deadline, and beats (heart.h), at least every second. */
+	void (*send)(void *state, const struct export_job *job, struct export_result *out);
+	/* A batch is done with: count spans, of which failed[reason] were not delivered. May be NULL. */
+	void (*done)(void *state, size_t count, const size_t failed[EXPORT_REASON_COUNT]);
 	void (*close)(void **state);
 };
 
@@ -31,8 +52,12 @@ struct exporter {
 	static const struct exporter *const e##_entry                                              \
 		__attribute__((used, retain, section("exporters"))) = &(e)
 
+/* Weak: a program without exporters links, too. */
 extern const struct exporter *const __start_exporters[] __attribute__((weak));
 extern const struct exporter *const __stop_exporters[] __attribute__((weak));
+
+/* True when the deadline of the job has passed. */
+bool export_expired(const struct export_job *job);
 
 #define exporter_foreach(it)                                                                       \
 	for (const struct exporter *const *it = __start_exporters; it < __stop_exporters; it++)

@@ -1,0 +1,124 @@
+#include "export/otlp_url.h"
+
+#include "base/config.h"
+
+#include <arpa/inet.h>
+#include <curl/curl.h>
+#include <stdio.h>
+
+#define DEFAULT_PORT "4318"
+#define SIGNAL_PATH  "/v1/traces"
+
+static void curl_free_cleanup(char **p)
+{
+	curl_free(*p);
+}
+
+static void curlu_cleanup(CURLU **u)
+{
+	curl_url_cleanup(*u);
+}
+
+#define auto_curl  __attribute__((cleanup(curl_free_cleanup)))
+#define auto_curlu __attribute__((cleanup(curlu_cleanup)))
+
+static bool is_ipv6(const char *text)
+{
+	struct in6_addr addr;
+
+	return inet_pton(AF_INET6, text, &addr) == 1;
+}
+
+/* curl reads "4318" as the address 0.0.16.222; who wrote it meant a port. */
+static bool host_plausible(const char *host)
+{
+	return *host && host[strspn(host, "0123456789")] != '\0';
+}
+
+/* "http:/collector" and "http//collector" are misspelt URLs, not hosts called "http". */
+static bool misspelt(const char *text)
+{
+	size_t n = strncmp(text, "https", 5) == 0 ? 5 : 4;
+
+	return strncmp(text, "http", 4) == 0 &&
+	       (text[n] == ':' || text[n] == '/' || text[n] == '\0');
+}
+
+/* Lets u hold what text says. */
+static int parse(CURLU *u, const char *text, bool has_scheme)
+{
+	auto_free char *full = NULL;
+	auto_curl char *scheme = NULL, *host = NULL, *port = NULL;
+
+	if (!has_scheme && misspelt(text))
+		return -EINVAL;
+	if (asprintf(&full, "%s%s%s%s", has_scheme ? "" : "http://", is_ipv6(text) ? "[" : "", text,
+		     is_ipv6(text) ? "]" : "") < 0) {
+		full = NULL;
+		return -ENOMEM;
+	}
+	if (curl_url_set(u, CURLUPART_URL, full, 0) != CURLUE_OK)
+		return -EINVAL;
+	if (curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) != CURLUE_OK ||
+	    (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0))
+		return -EINVAL;
+	if (curl_url_get(u, CURLUPART_HOST, &host, 0) != CURLUE_OK || !host_plausible(host))
+		return -EINVAL;
+	if (curl_url_get(u, CURLUPART_PORT, &port, 0) == CURLUE_OK) {
+		if (strcmp(port, "0") == 0)
+			return -EINVAL;
+	} else if (!has_scheme && curl_url_set(u, CURLUPART_PORT, DEFAULT_PORT, 0) != CURLUE_OK) {
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Appends the signal's path to the one that is there, which may end in a slash, or in the signal's
+ * path already. */
+static int append_path(CURLU *u)
+{
+	auto_curl char *path = NULL, *query = NULL, *fragment = NULL;
+	auto_free char *full = NULL;
+	size_t n, tail = strlen(SIGNAL_PATH);
+
+	if (curl_url_get(u, CURLUPART_QUERY, &query, 0) == CURLUE_OK ||
+	    curl_url_get(u, CURLUPART_FRAGMENT, &fragment, 0) == CURLUE_OK)
+		return -EINVAL;
+	if (curl_url_get(u, CURLUPART_PATH, &path, 0) != CURLUE_OK)
+		return -EINVAL;
+	n = strlen(path);
+	while (n && path[n - 1] == '/')
+		n--;
+	if (n >= tail && strncmp(path + n - tail, SIGNAL_PATH, tail) == 0)
+		n -= tail;
+	if (asprintf(&full, "%.*s" SIGNAL_PATH, (int)n, path) < 0) {
+		full = NULL;
+		return -ENOMEM;
+	}
+	return curl_url_set(u, CURLUPART_PATH, full, 0) == CURLUE_OK ? 0 : -EINVAL;
+}
+
+int otlp_url(char *out, size_t n, const struct config *cfg, const char **bad)
+{
+	bool as_is = *cfg->otlp_traces_endpoint;
+	const char *text = as_is                 ? cfg->otlp_traces_endpoint
+			   : *cfg->otlp_endpoint ? cfg->otlp_endpoint
+			   : *cfg->node_ip       ? cfg->node_ip
+						 : "localhost";
+	auto_curlu CURLU *u = curl_url();
+	auto_curl char *url = NULL;
+	int err = u ? parse(u, text, strstr(text, "://")) : -ENOMEM;
+
+	if (err == 0 && !as_is)
+		err = append_path(u);
+	if (err == 0 && curl_url_get(u, CURLUPART_URL, &url, 0) != CURLUE_OK)
+		err = -EINVAL;
+	if (err == 0 && strlen(url) >= n)
+		err = -EINVAL;
+	if (err < 0) {
+		*bad = text;
+		return err;
+	}
+	memcpy(out, url, strlen(url) + 1);
+	return 0;
+}
