@@ -6,7 +6,7 @@
 struct arena;
 struct literals;
 
-/* fd: the executable, taken over. ro_offset: file offset of what go_slot.ro_lo points to, ro_size its length. 0 or -errno. */
+/* fd: the executable, taken over, on failure as well. ro_offset: file offset of what go_slot.ro_lo points to, ro_size its length. 0 or -errno. */
 int literals_new(struct literals **out, int fd, uint64_t ro_offset, uint64_t ro_size) must_check;
 void literals_free(struct literals **l);
 /* Copies n bytes at offset `at` of the read-only data into the arena: a span outlives its target. n <= 1024. 0; -ERANGE: not in the
