@@ -18,20 +18,22 @@ static const uint8_t magic[] = { 0xff, ' ', 'G', 'o', ' ', 'b', 'u',
 
 typedef uint64_t match(struct exe *e, uint64_t addr, const uint8_t *at, size_t left);
 
-/* The first address, a multiple of align, in a writable segment that fn says yes to; 0: none. */
+/* An address, a multiple of align, in a writable segment that fn says yes to; 0: none. From the end
+ * to the begin: in a PIE megabytes of relocated read-only data stand before what we look for. */
 static uint64_t scan(struct exe *e, size_t align, size_t need, match *fn)
 {
 	auto_free uint8_t *buf = malloc(CHUNK + HEAD);
 	uint64_t all = 0;
 
-	for (size_t i = 0; buf && i < e->nsegments; i++) {
-		const struct exe_segment *s = &e->segments[i];
+	for (size_t i = e->nsegments; buf && i > 0; i--) {
+		const struct exe_segment *s = &e->segments[i - 1];
+		uint64_t skip = -s->addr & (align - 1);
+		uint64_t chunks = s->filesz > skip ? (s->filesz - skip + CHUNK - 1) / CHUNK : 0;
 
 		if (!(s->allows & EXE_WRITE))
 			continue;
-		for (uint64_t at = -s->addr & (align - 1); at + need <= s->filesz && all < SCAN_MAX;
-		     at += CHUNK) {
-			uint64_t left = s->filesz - at;
+		while (chunks-- && all < SCAN_MAX) {
+			uint64_t at = skip + chunks * CHUNK, left = s->filesz - at;
 			size_t n = left < CHUNK + HEAD ? (size_t)left : CHUNK + HEAD;
 
 			if (!exe_read(e, s->addr + at, buf, n))

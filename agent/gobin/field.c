@@ -1,6 +1,10 @@
 #include "gobin/field.h"
+#include "gobin/dwarf.h"
+#include "gobin/names.h"
+#include "gobin/table.h"
 
-bool field_alternative(struct str *list, struct str *out)
+/* The next of "a|b|c": *list moves past it. False: no more. */
+static bool alternative(struct str *list, struct str *out)
 {
 	const char *bar;
 
@@ -48,7 +52,7 @@ static bool find_in(const struct gotypes *ts, uint64_t addr, const char *field,
 		*out = (struct gobin_field){ (uint32_t)t.size, GOBIN_TYPES };
 		return t.size <= UINT32_MAX;
 	}
-	while (field_alternative(&list, &one)) {
+	while (alternative(&list, &one)) {
 		offset = 0;
 		if (path_find(ts, t, one, &offset) && offset <= UINT32_MAX) {
 			*out = (struct gobin_field){ (uint32_t)offset, GOBIN_TYPES };
@@ -67,52 +71,202 @@ static size_t alternatives(const char *type)
 	return n;
 }
 
-/* Index in types of that name; added when it is new. */
-static size_t type_index(struct gotype_want *types, size_t *n, struct str package, struct str name)
-{
-	size_t i;
+/* All types that are asked for, each once. */
+struct wanted {
+	struct gotype_want *types;
+	size_t n;
+};
 
-	for (i = 0; i < *n; i++)
-		if (types[i].name.n == name.n && types[i].package.n == package.n &&
-		    memcmp(types[i].name.p, name.p, name.n) == 0 &&
-		    memcmp(types[i].package.p, package.p, package.n) == 0)
-			return i;
-	types[(*n)++] = (struct gotype_want){ package, name, 0 };
-	return i;
+static struct gotype_want *type_get(struct wanted *w, struct str full)
+{
+	struct str package, name;
+
+	if (!gotype_split(full, &package, &name))
+		return NULL;
+	for (size_t i = 0; i < w->n; i++)
+		if (w->types[i].name.n == name.n && w->types[i].package.n == package.n &&
+		    memcmp(w->types[i].name.p, name.p, name.n) == 0 &&
+		    memcmp(w->types[i].package.p, package.p, package.n) == 0)
+			return &w->types[i];
+	w->types[w->n] = (struct gotype_want){ package, name, 0 };
+	return &w->types[w->n++];
 }
 
-int field_find(struct gotypes *ts, const struct gobin_want *want, size_t n, struct gobin_field *out)
+/* The first alternative that exists wins, whatever its fields. False: none does. */
+static bool from_types(const struct gotypes *ts, struct wanted *w, const struct gobin_want *want,
+		       struct gobin_field *out)
 {
-	auto_free struct gotype_want *types = NULL;
-	struct str list, one, package, name;
-	size_t all = 0, ntypes = 0;
+	struct str list = str_of(want->type), one;
+
+	while (alternative(&list, &one)) {
+		const struct gotype_want *t = type_get(w, one);
+
+		if (!t || !t->found)
+			continue;
+		(void)find_in(ts, t->found, want->field, out);
+		return true;
+	}
+	return false;
+}
+
+/* ---- DWARF ---- */
+
+struct receivers {
+	const struct names *set;
+	struct gotype_want **list;
+	bool *used;
+};
+
+/* Function names are package.T.method or package.(*T).method. */
+static bool receiver(void *arg, uint64_t at, const char *name, size_t n)
+{
+	const struct receivers *r = arg;
+	size_t slash = n, dot, from, to;
+
+	(void)at;
+	while (slash && name[slash - 1] != '/')
+		slash--;
+	for (dot = slash; dot < n && name[dot] != '.';)
+		dot++;
+	from = dot + 1;
+	if (from + 2 < n && name[from] == '(' && name[from + 1] == '*')
+		from += 2;
+	for (to = from; to < n && name[to] != '.' && name[to] != ')';)
+		to++;
+	if (to >= n || to == from)
+		return false;
+	for (long i = names_find(r->set, name + from, to - from, -1); i >= 0;
+	     i = names_find(r->set, name + from, to - from, i))
+		/* The last element of the path is escaped here: its part before the '/' is
+		 * compared, that is enough. */
+		if (slash <= r->list[i]->package.n &&
+		    memcmp(name, r->list[i]->package.p, slash) == 0)
+			r->used[i] = true;
+	return false;
+}
+
+/* Debug information of a large program takes 100 ms and 30 MB to search, and most types without a
+ * descriptor are not there because nothing uses them: only those whose methods are linked are
+ * looked for. */
+static int in_use(const struct field_sources *from, struct wanted *w, struct dwarf_want *out,
+		  struct gotype_want **of, size_t *n)
+{
+	auto_free bool *used = calloc(w->n + 1, sizeof(*used));
+	auto_free struct gotype_want **list = calloc(w->n + 1, sizeof(*list));
+	auto_names struct names set = { 0 };
+	struct receivers r = { &set, list, used };
 	int err;
 
-	for (size_t i = 0; i < n; i++) {
-		all += alternatives(want[i].type);
-		out[i] = (struct gobin_field){ 0, GOBIN_NOWHERE };
-	}
-	types = calloc(all + 1, sizeof(*types));
-	if (!types)
+	if (!used || !list || names_init(&set, w->n))
 		return -ENOMEM;
-	for (size_t i = 0; i < n; i++)
-		for (list = str_of(want[i].type); field_alternative(&list, &one);)
-			if (gotype_split(one, &package, &name))
-				(void)type_index(types, &ntypes, package, name);
-	err = gotypes_lookup(ts, types, ntypes);
+	for (size_t i = 0; i < w->n; i++)
+		if (!w->types[i].found)
+			list[names_add(&set, w->types[i].name)] = &w->types[i];
+	err = from->types->types ? pclntab_names(from->exe, from->pclntab, receiver, &r) : 0;
 	if (err)
 		return err;
-	for (size_t i = 0; i < n; i++)
-		for (list = str_of(want[i].type); field_alternative(&list, &one);) {
-			uint64_t addr =
-				gotype_split(one, &package, &name)
-					? types[type_index(types, &ntypes, package, name)].found
-					: 0;
+	for (size_t i = 0; i < set.n; i++) {
+		if (from->types->types && !used[i])
+			continue;
+		of[*n] = list[i];
+		out[(*n)++] = (struct dwarf_want){ list[i]->package, list[i]->name, 0 };
+	}
+	return 0;
+}
 
-			if (!addr)
-				continue;
-			(void)find_in(ts, addr, want[i].field, &out[i]);
-			break; /* the first type that exists wins, whatever its fields */
+static void from_dwarf(struct dwarf *d, struct wanted *w, const struct gobin_want *want,
+		       struct gobin_field *out)
+{
+	struct str list = str_of(want->type), one;
+	uint64_t offset;
+
+	while (alternative(&list, &one)) {
+		const struct gotype_want *t = type_get(w, one);
+		struct str fields = str_of(want->field), path = { "", 0 };
+
+		if (!t || !t->found)
+			continue;
+		do {
+			(void)alternative(&fields, &path);
+			if (dwarf_field(d, t->found, path, &offset) && offset <= UINT32_MAX) {
+				*out = (struct gobin_field){ (uint32_t)offset, GOBIN_DWARF };
+				return;
+			}
+		} while (fields.n);
+		return;
+	}
+}
+
+/* Looks up in DWARF what w->types has not found; their `found` is then that of DWARF. */
+static int dwarf_fill(struct field_sources *from, struct wanted *w, const struct gobin_want *want,
+		      const bool *missing, size_t n, struct gobin_field *out)
+{
+	auto_free struct dwarf_want *types = calloc(w->n + 1, sizeof(*types));
+	auto_free struct gotype_want **of = calloc(w->n + 1, sizeof(*of));
+	auto_dwarf struct dwarf *d = NULL;
+	size_t ntypes = 0;
+	int err;
+
+	if (!types || !of)
+		return -ENOMEM;
+	err = in_use(from, w, types, of, &ntypes);
+	if (err || !ntypes)
+		return err;
+	err = dwarf_new(&d, from->exe, &from->memory);
+	if (!err)
+		err = dwarf_lookup(d, types, ntypes);
+	if (err)
+		return err == -ENOMEM ? err : 0; /* no debug information, or none that is usable:
+						    fields stay absent */
+	for (size_t i = 0; i < ntypes; i++)
+		of[i]->found = types[i].found;
+	for (size_t i = 0; i < n; i++)
+		if (missing[i])
+			from_dwarf(d, w, &want[i], &out[i]);
+	return 0;
+}
+
+static void from_table(const struct gobin_want *want, struct gobin_field *out)
+{
+	struct str list = str_of(want->type), one;
+	uint32_t offset;
+
+	while (alternative(&list, &one))
+		if (table_field(one, str_of(want->field), &offset)) {
+			*out = (struct gobin_field){ offset, GOBIN_TABLE };
+			return;
 		}
-	return ts->exe->err;
+}
+
+int field_find(struct field_sources *from, const struct gobin_want *want, size_t n,
+	       struct gobin_field *out)
+{
+	auto_free bool *missing = calloc(n + 1, sizeof(*missing));
+	auto_free struct gotype_want *types = NULL;
+	struct wanted w = { 0 };
+	size_t all = 0, nmissing = 0;
+	struct str list, one;
+	int err = 0;
+
+	for (size_t i = 0; i < n; i++)
+		all += alternatives(want[i].type);
+	types = w.types = calloc(all + 1, sizeof(*types));
+	if (!types || !missing)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		for (list = str_of(want[i].type); alternative(&list, &one);)
+			(void)type_get(&w, one);
+	if (from->types->types)
+		err = gotypes_lookup(from->types, w.types, w.n);
+	for (size_t i = 0; !err && i < n; i++) {
+		out[i] = (struct gobin_field){ 0, GOBIN_NOWHERE };
+		missing[i] = !from_types(from->types, &w, &want[i], &out[i]);
+		nmissing += missing[i];
+	}
+	if (!err && nmissing && dwarf_exists(from->exe))
+		err = dwarf_fill(from, &w, want, missing, n, out);
+	for (size_t i = 0; !err && i < n; i++)
+		if (missing[i] && out[i].source == GOBIN_NOWHERE)
+			from_table(&want[i], &out[i]);
+	return err ? err : from->exe->err;
 }

@@ -1,9 +1,15 @@
-/* field.h - answers "where in a struct is that field" from type metadata. */
+/* field.h - answers "where in a struct is that field": from type metadata; what that lacks from
+ * DWARF, then from a table. */
 #pragma once
 #include "gobin/gotype.h"
 
-/* Fills out[i] where the metadata knows want[i]; the others get GOBIN_NOWHERE. 0 or -errno. */
-int field_find(struct gotypes *ts, const struct gobin_want *want, size_t n,
+struct field_sources {
+	struct exe *exe;
+	struct gotypes *types;         /* types->types 0: there are none */
+	const struct pclntab *pclntab; /* tells which types are in use at all */
+	size_t memory;                 /* out: what DWARF took */
+};
+
+/* Fills out[i] for each want[i]; GOBIN_NOWHERE where nobody knows it. 0 or -errno. */
+int field_find(struct field_sources *from, const struct gobin_want *want, size_t n,
 	       struct gobin_field *out) must_check;
-/* The next of "a|b|c": *list moves past it. False: no more. */
-bool field_alternative(struct str *list, struct str *out);

@@ -18,6 +18,7 @@ struct gobin {
 	struct gotypes types;
 	struct buildinfo build;
 	struct gobin_info info;
+	size_t dwarf_memory;
 };
 
 static const struct {
@@ -103,7 +104,8 @@ static void costs(struct gobin *g)
 {
 	g->info.bytes_read = g->exe.bytes_read;
 	/* The windows, three scan buffers at most, and what is kept. */
-	g->info.peak_bytes = exe_memory() + 3 * 65536 + g->build.memory + sizeof(*g);
+	g->info.peak_bytes =
+		exe_memory() + 3 * 65536 + g->build.memory + g->dwarf_memory + sizeof(*g);
 }
 
 static int analyse(struct gobin *g, enum gobin_why *why)
@@ -122,6 +124,10 @@ static int analyse(struct gobin *g, enum gobin_why *why)
 	err = moduledata_find(&g->exe, &g->module);
 	if (err) {
 		*why = g->exe.err ? why_of(g->exe.err) : why_of(err);
+		if (err == -ENOENT && moduledata_is_old(&g->exe)) {
+			*why = GOBIN_GO_VERSION;
+			err = -ENOTSUP;
+		}
 		return err;
 	}
 	/* Without types there are still functions, and DWARF perhaps. */
@@ -283,14 +289,13 @@ int gobin_rets(struct gobin *g, const struct gobin_func *f, uint64_t *offsets, s
 
 int gobin_fields(struct gobin *g, const struct gobin_want *want, size_t n, struct gobin_field *out)
 {
+	struct field_sources from = { &g->exe, &g->types, &g->module.pclntab, 0 };
 	int err;
 
-	for (size_t i = 0; i < n; i++)
-		out[i] = (struct gobin_field){ 0, GOBIN_NOWHERE };
-	if (!g->types.types)
-		return 0;
 	exe_budget(&g->exe);
-	err = field_find(&g->types, want, n, out);
+	err = field_find(&from, want, n, out);
+	if (from.memory > g->dwarf_memory)
+		g->dwarf_memory = from.memory;
 	costs(g);
 	return err;
 }

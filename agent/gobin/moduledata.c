@@ -54,13 +54,16 @@ static int accept(struct exe *e, uint64_t addr, struct moduledata *out)
 	return 0;
 }
 
+/* From its end to its begin: in a PIE megabytes of relocated read-only data stand before what we
+ * look for. */
 static int find_in(struct exe *e, const struct exe_segment *s, uint64_t *buf,
 		   struct moduledata *out)
 {
-	uint64_t skip = -s->addr & 7;
+	uint64_t skip = -s->addr & 7,
+		 chunks = s->filesz > skip ? (s->filesz - skip + CHUNK - 1) / CHUNK : 0;
 
-	for (uint64_t at = skip; at + W_HEAD * 8 <= s->filesz; at += CHUNK) {
-		uint64_t left = s->filesz - at;
+	while (chunks--) {
+		uint64_t at = skip + chunks * CHUNK, left = s->filesz - at;
 		size_t n = left < CHUNK + W_HEAD * 8 ? (size_t)left : CHUNK + W_HEAD * 8;
 		int err;
 
@@ -85,16 +88,90 @@ static int find(struct exe *e, struct moduledata *out)
 
 	if (!buf)
 		return -ENOMEM;
-	for (size_t i = 0; i < e->nsegments; i++) {
+	for (size_t i = e->nsegments; i > 0; i--) {
 		int err;
 
-		if (!(e->segments[i].allows & EXE_WRITE))
+		if (!(e->segments[i - 1].allows & EXE_WRITE))
 			continue;
-		err = find_in(e, &e->segments[i], buf, out);
+		err = find_in(e, &e->segments[i - 1], buf, out);
 		if (err != -ENOENT)
 			return err;
 	}
 	return -ENOENT;
+}
+
+/* ---- without moduledata: sections, then magic ---- */
+
+#define MAGIC_118 0xfffffff0u
+#define MAGIC_120 0xfffffff1u
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+static uint64_t text_section(struct exe *e)
+{
+	struct exe_section s;
+
+	for (size_t i = 0; exe_section(e, i, &s) == 0; i++)
+		if (strcmp(s.name, ".text") == 0)
+			return s.addr;
+	return 0;
+}
+
+/* The function table alone: functions can be found with it, types can not. */
+static int accept_pclntab(struct exe *e, uint64_t addr, struct moduledata *out)
+{
+	struct moduledata m = { 0 };
+	const struct exe_segment *s;
+	int err = pclntab_header(e, addr, &m.pclntab);
+
+	if (err)
+		return err;
+	m.text = m.pclntab.text ? m.pclntab.text : text_section(e);
+	m.etext = m.text + exe_u32(e, m.pclntab.functab + m.pclntab.nfunc * 8);
+	s = exe_segment(e, m.text);
+	if (!s || !(s->allows & EXE_EXEC) || m.etext <= m.text || m.etext - s->addr > s->filesz)
+		return -EBADMSG;
+	*out = m;
+	return 0;
+}
+
+static int find_by_section(struct exe *e, struct moduledata *out)
+{
+	struct exe_section s;
+
+	for (size_t i = 0; exe_section(e, i, &s) == 0; i++)
+		if (ends_with(s.name, "gopclntab") && accept_pclntab(e, s.addr, out) == 0)
+			return 0;
+	return e->err ? e->err : -ENOENT;
+}
+
+static int find_by_magic(struct exe *e, struct moduledata *out)
+{
+	auto_free uint64_t *buf = malloc(CHUNK);
+
+	if (!buf)
+		return -ENOMEM;
+	for (size_t i = 0; i < e->nsegments; i++) {
+		const struct exe_segment *s = &e->segments[i];
+
+		for (uint64_t at = -s->addr & 7; at < s->filesz; at += CHUNK) {
+			size_t n = s->filesz - at < CHUNK ? (size_t)(s->filesz - at) : CHUNK;
+
+			if (s->allows & EXE_EXEC || !exe_read(e, s->addr + at, buf, n))
+				break;
+			for (size_t j = 0; j < n / 8; j++)
+				if (((uint32_t)buf[j] == MAGIC_118 ||
+				     (uint32_t)buf[j] == MAGIC_120) &&
+				    accept_pclntab(e, s->addr + at + 8 * j, out) == 0)
+					return 0;
+		}
+	}
+	return e->err ? e->err : -ENOENT;
 }
 
 int moduledata_find(struct exe *e, struct moduledata *out)
@@ -104,5 +181,22 @@ int moduledata_find(struct exe *e, struct moduledata *out)
 	/* lld leaves zeros where the loader writes pointers: once more, through the relocations. */
 	if (err == -ENOENT && exe_relocate(e) == 0)
 		err = find(e, out);
+	if (err == -ENOENT)
+		err = find_by_section(e, out);
+	if (err == -ENOENT)
+		err = find_by_magic(e, out);
 	return err;
+}
+
+bool moduledata_is_old(struct exe *e)
+{
+	struct exe_section s;
+	uint32_t magic;
+
+	for (size_t i = 0; exe_section(e, i, &s) == 0; i++) {
+		magic = ends_with(s.name, "gopclntab") ? exe_u32(e, s.addr) : 0;
+		if (magic == 0xfffffffbu || magic == 0xfffffffau) /* Go 1.2, Go 1.16 */
+			return true;
+	}
+	return false;
 }

@@ -16,3 +16,5 @@ struct moduledata {
 
 /* 0; -ENOENT: none; -E2BIG or another -errno: a bound was reached. */
 int moduledata_find(struct exe *e, struct moduledata *out) must_check;
+/* True: the file has the function table of a Go before 1.18. */
+bool moduledata_is_old(struct exe *e);

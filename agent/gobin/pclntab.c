@@ -32,11 +32,8 @@ int pclntab_header(struct exe *e, uint64_t addr, struct pclntab *out)
 	return 0;
 }
 
-/* Calls fn with each name and its offset in the table, until it returns true. Names longer than
- * half a chunk are left out. */
-typedef bool each_name(void *arg, uint64_t at, const char *name, size_t n);
-
-static int names_foreach(struct exe *e, const struct pclntab *p, each_name *fn, void *arg)
+/* Names longer than a chunk are left out. */
+int pclntab_names(struct exe *e, const struct pclntab *p, pclntab_name *fn, void *arg)
 {
 	auto_free char *buf = malloc(CHUNK);
 	uint64_t at = 0;
@@ -148,32 +145,10 @@ int pclntab_find(struct exe *e, const struct pclntab *p, uint64_t text, const st
 
 	if (!list)
 		return -ENOMEM;
-	err = names_foreach(e, p, hit_name, &hits);
+	err = pclntab_names(e, p, hit_name, &hits);
 	if (err || !hits.n)
 		return err;
 	for (size_t i = 0; i < hits.n; i++)
 		pass.filter[hit_slot(list[i].at) / 64] |= 1ull << hit_slot(list[i].at) % 64;
 	return funcs_pass(e, &pass);
-}
-
-struct prefixes {
-	struct str a, b;
-	bool found;
-};
-
-static bool prefix_name(void *arg, uint64_t at, const char *name, size_t n)
-{
-	struct prefixes *p = arg;
-
-	(void)at;
-	p->found = (n >= p->a.n && memcmp(name, p->a.p, p->a.n) == 0) ||
-		   (n >= p->b.n && memcmp(name, p->b.p, p->b.n) == 0);
-	return p->found;
-}
-
-bool pclntab_has_prefix(struct exe *e, const struct pclntab *p, struct str a, struct str b)
-{
-	struct prefixes pre = { a, b, false };
-
-	return names_foreach(e, p, prefix_name, &pre) == 0 && pre.found;
 }

@@ -25,5 +25,6 @@ typedef void pclntab_found(void *arg, size_t idx, uint64_t entry, uint64_t end);
 /* One pass over the names, one over the functions; text is added to the entries. 0 or -errno. */
 int pclntab_find(struct exe *e, const struct pclntab *p, uint64_t text, const struct names *wanted,
 		 pclntab_found *found, void *arg) must_check;
-/* True: some function's name begins with one of the two prefixes. */
-bool pclntab_has_prefix(struct exe *e, const struct pclntab *p, struct str a, struct str b);
+/* Calls fn with each name and its offset in the name table, until it returns true. 0 or -errno. */
+typedef bool pclntab_name(void *arg, uint64_t at, const char *name, size_t n);
+int pclntab_names(struct exe *e, const struct pclntab *p, pclntab_name *fn, void *arg) must_check;
