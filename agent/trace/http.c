@@ -1,0 +1,159 @@
+#include "trace/http.h"
+
+#include "base/config.h"
+#include "trace/span.h"
+#include "trace/text.h"
+
+static const char redacted[] = "REDACTED";
+
+void http_target(struct str target, struct str *path, struct str *query)
+{
+	const char *end = target.p + target.n, *p = target.p, *mark;
+
+	*path = *query = (struct str){ NULL, 0 };
+	if (target.n == 0)
+		return;
+	if (*p != '/' && *p != '*') {
+		p = memmem(p, target.n, "://", 3);
+		if (!p)
+			return; /* authority form: CONNECT */
+		for (p += 3; p < end && *p != '/' && *p != '?'; p++)
+			;
+	}
+	mark = memchr(p, '?', (size_t)(end - p));
+	*path = (struct str){ p, (size_t)((mark ? mark : end) - p) };
+	if (path->n == 0)
+		*path = str_of("/");
+	if (mark && end - mark > 1)
+		*query = (struct str){ mark + 1, (size_t)(end - mark - 1) };
+}
+
+struct str http_authority(struct str a, int *port)
+{
+	const char *colon;
+	struct str host = a;
+
+	*port = -1;
+	if (a.n == 0)
+		return (struct str){ NULL, 0 };
+	if (a.p[0] == '[') {
+		const char *close = memchr(a.p, ']', a.n);
+
+		if (!close)
+			return a;
+		host = (struct str){ a.p + 1, (size_t)(close - a.p - 1) };
+		colon = close + 1 < a.p + a.n && close[1] == ':' ? close + 1 : NULL;
+	} else {
+		colon = memchr(a.p, ':', a.n);
+		if (colon && memchr(colon + 1, ':', a.n - (size_t)(colon + 1 - a.p)))
+			colon = NULL; /* an IPv6 address without brackets */
+		if (colon)
+			host.n = (size_t)(colon - a.p);
+	}
+	if (colon)
+		*port = (int)text_number((struct str){ colon + 1, (size_t)(a.p + a.n - colon - 1) },
+					 65535);
+	return host.n ? host : (struct str){ NULL, 0 };
+}
+
+static int hex(char c)
+{
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+				      : -1;
+}
+
+/* Whether the percent-encoded key is `name`. */
+static bool key_is(struct str key, const char *name)
+{
+	size_t i = 0;
+
+	for (; i < key.n && *name; i++, name++) {
+		char c = key.p[i];
+
+		if (c == '%' && key.n - i > 2 && hex(key.p[i + 1]) >= 0 && hex(key.p[i + 2]) >= 0) {
+			c = (char)(hex(key.p[i + 1]) << 4 | hex(key.p[i + 2]));
+			i += 2;
+		}
+		if (c != *name)
+			return false;
+	}
+	return i == key.n && !*name;
+}
+
+static bool is_secret(struct str key, const struct list *keys)
+{
+	for (size_t i = 0; i < keys->n; i++)
+		if (key_is(key, keys->v[i]))
+			return true;
+	return false;
+}
+
+/* The next pair of the query from *at on, *value behind its '=' or 0 when it has none. */
+static struct str next_pair(struct str q, size_t *at, size_t *value)
+{
+	const char *p = q.p + *at, *amp = memchr(p, '&', q.n - *at), *eq;
+	struct str pair = { p, amp ? (size_t)(amp - p) : q.n - *at };
+
+	eq = memchr(p, '=', pair.n);
+	*value = eq ? (size_t)(eq - p) + 1 : 0;
+	*at += pair.n + (amp != NULL);
+	return pair;
+}
+
+int http_redact(struct str *query, const struct list *keys, struct arena *arena)
+{
+	size_t found = 0, value, n = 0;
+	struct str pair;
+	char *copy;
+
+	for (size_t at = 0; at < query->n;) {
+		pair = next_pair(*query, &at, &value);
+		found += value && is_secret((struct str){ pair.p, value - 1 }, keys);
+	}
+	if (!found)
+		return 0;
+	copy = arena_get(arena, query->n + found * sizeof(redacted));
+	if (!copy)
+		return -ENOSPC;
+	for (size_t at = 0; at < query->n;) {
+		bool secret;
+
+		pair = next_pair(*query, &at, &value);
+		secret = value && is_secret((struct str){ pair.p, value - 1 }, keys);
+		memcpy(copy + n, pair.p, secret ? value : pair.n);
+		n += secret ? value : pair.n;
+		if (secret) {
+			memcpy(copy + n, redacted, sizeof(redacted) - 1);
+			n += sizeof(redacted) - 1;
+		}
+		if (at < query->n || query->p[query->n - 1] == '&')
+			copy[n++] = '&';
+	}
+	*query = (struct str){ copy, n };
+	return 0;
+}
+
+struct str http_method(struct span *span, struct str method, const struct list *known)
+{
+	for (size_t i = 0; i < known->n; i++) {
+		if (str_eq(method, known->v[i])) {
+			span_str(span, "http.request.method", method);
+			return method;
+		}
+	}
+	span_str(span, "http.request.method", str_of("_OTHER"));
+	if (method.n)
+		span_str(span, "http.request.method_original", method);
+	return str_of("HTTP");
+}
+
+struct str http_route(struct str pattern)
+{
+	const char *end = pattern.p + pattern.n, *slash;
+
+	/* "GET /x", "example.com/x", "POST example.com/": method and host have no slash. */
+	slash = pattern.n ? memchr(pattern.p, '/', pattern.n) : NULL;
+	return slash ? (struct str){ slash, (size_t)(end - slash) } : (struct str){ NULL, 0 };
+}

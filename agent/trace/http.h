@@ -1,0 +1,26 @@
+/* http.h - what every HTTP library's decode() does in the same way (semantic conventions 1.44,
+ * HTTP). Pure. */
+#pragma once
+#include "base/arena.h"
+
+struct list;
+struct privacy;
+struct span;
+
+#define HTTP_PATH_MAX  512
+#define HTTP_QUERY_MAX 512
+
+/* Where a request target (RFC 9112, 3.2) has its path and its query; {NULL, 0} where it has none.
+ */
+void http_target(struct str target, struct str *path, struct str *query);
+/* "host:port", "[::1]:port", "host", "::1" -> address without brackets, and the port, -1 where
+ * there is none. */
+struct str http_authority(struct str authority, int *port);
+/* The query with REDACTED for the values of the keys to be redacted. 0; -ENOSPC: the arena is full.
+ */
+int http_redact(struct str *query, const struct list *keys, struct arena *arena) must_check;
+/* Adds http.request.method (and _original); returns the method as span names have it: "HTTP" for an
+ * unknown one. */
+struct str http_method(struct span *span, struct str method, const struct list *known);
+/* The route in a ServeMux pattern "[METHOD ][HOST]/[PATH]"; {NULL, 0} for none. */
+struct str http_route(struct str pattern);

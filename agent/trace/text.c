@@ -1,0 +1,67 @@
+#include "trace/text.h"
+
+#include "base/utf8.h"
+
+struct str text_cut(struct str s, size_t max)
+{
+	const unsigned char *p = (const unsigned char *)s.p;
+	size_t n = max;
+
+	if (s.n < max || max == 0)
+		return s.n < max ? s : (struct str){ s.p, 0 };
+	for (size_t back = 1; back <= 3 && back <= n; back++) {
+		unsigned char c = p[n - back];
+
+		if (c < 0x80)
+			break;
+		if (c < 0xc0)
+			continue;
+		if (back < (c < 0xe0 ? 2u : c < 0xf0 ? 3u : 4u))
+			n -= back;
+		break;
+	}
+	return (struct str){ s.p, n };
+}
+
+int text_utf8(struct str *s, struct arena *arena)
+{
+	static const char replacement[] = "\xef\xbf\xbd";
+	size_t at = utf8_valid(s->p, s->n), bad = 0, n = 0, valid;
+	char *copy;
+
+	if (at == s->n)
+		return 0;
+	for (; at < s->n; at += 1 + utf8_valid(s->p + at + 1, s->n - at - 1))
+		bad++;
+	copy = arena_get(arena, s->n + 2 * bad);
+	if (!copy)
+		return -ENOSPC;
+	for (at = 0; at < s->n; at++) {
+		valid = utf8_valid(s->p + at, s->n - at);
+		memcpy(copy + n, s->p + at, valid);
+		n += valid;
+		at += valid;
+		if (at < s->n) {
+			memcpy(copy + n, replacement, 3);
+			n += 3;
+		}
+	}
+	*s = (struct str){ copy, n };
+	return 0;
+}
+
+int64_t text_number(struct str s, int64_t max)
+{
+	int64_t n = 0;
+
+	if (s.n == 0)
+		return -1;
+	for (size_t i = 0; i < s.n; i++) {
+		if (s.p[i] < '0' || s.p[i] > '9')
+			return -1;
+		n = 10 * n + (s.p[i] - '0');
+		if (n > max)
+			return -1;
+	}
+	return n;
+}

@@ -1,0 +1,11 @@
+/* text.h - bytes of traced programs made fit for OTLP, whose strings are UTF-8. Pure. */
+#pragma once
+#include "base/arena.h"
+
+/* s without what follows a code point that begins before max bytes and ends behind them. */
+struct str text_cut(struct str s, size_t max);
+/* Makes *s valid UTF-8: as it is where it is valid, else a copy in which U+FFFD stands for each
+ * byte that fits nowhere. 0; -ENOSPC: the arena is full. */
+int text_utf8(struct str *s, struct arena *arena) must_check;
+/* The decimal number in s, or -1: empty, no digits only, or above max. */
+int64_t text_number(struct str s, int64_t max);

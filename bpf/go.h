@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+ * go.h - everything a probe may use: Go's registers, bounded reads, ids, sampling, one way to send
+ * an event. A library's .bpf.c includes this (and go_header.h where it reads header maps) and its
+ * own contract header, nothing else.
+ *
+ * What the measurements say (hence the form of all this): a bpf_probe_read_user costs 62 ns for 8
+ * bytes and 72 for 330, so read whole structs; a wake-up of the agent costs 11-14 us; a hash insert
+ * and delete 170 ns; programs can be preempted and moved. */
+#pragma once
+#include <linux/bpf.h>
+#include <linux/ptrace.h>
+#include <stddef.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "maps.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Waiting bytes at which a record wakes the agent; ring.wakeup. */
+const volatile __u64 wake_bytes = 64 << 10;
+
+/* One process each; the agent sets the size and fills a slot before it attaches. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 256);
+	__type(key, __u32);
+	__type(value, struct go_slot);
+} slots SEC(".maps");
+
+/* ABIInternal (Go >= 1.17 amd64, >= 1.18 arm64): integer arguments and results P1.., the current g,
+ * the context of a closure. Stack arguments lie at SP+8 at an enter place and at a RET. The arm64
+ * column is not tested. */
+#if defined(__TARGET_ARCH_x86)
+#define GO_P1(ctx)      ((ctx)->rax)
+#define GO_P2(ctx)      ((ctx)->rbx)
+#define GO_P3(ctx)      ((ctx)->rcx)
+#define GO_P4(ctx)      ((ctx)->rdi)
+#define GO_P5(ctx)      ((ctx)->rsi)
+#define GO_P6(ctx)      ((ctx)->r8)
+#define GO_P7(ctx)      ((ctx)->r9)
+#define GO_P8(ctx)      ((ctx)->r10)
+#define GO_P9(ctx)      ((ctx)->r11)
+#define GO_G(ctx)       ((ctx)->r14)
+#define GO_CLOSURE(ctx) ((ctx)->rdx)
+#define GO_SP(ctx)      ((ctx)->rsp)
+#elif defined(__TARGET_ARCH_arm64)
+#define GO_ARM64(ctx)   ((const struct user_pt_regs *)(ctx))
+#define GO_P1(ctx)      (GO_ARM64(ctx)->regs[0])
+#define GO_P2(ctx)      (GO_ARM64(ctx)->regs[1])
+#define GO_P3(ctx)      (GO_ARM64(ctx)->regs[2])
+#define GO_P4(ctx)      (GO_ARM64(ctx)->regs[3])
+#define GO_P5(ctx)      (GO_ARM64(ctx)->regs[4])
+#define GO_P6(ctx)      (GO_ARM64(ctx)->regs[5])
+#define GO_P7(ctx)      (GO_ARM64(ctx)->regs[6])
+#define GO_P8(ctx)      (GO_ARM64(ctx)->regs[7])
+#define GO_P9(ctx)      (GO_ARM64(ctx)->regs[8])
+#define GO_G(ctx)       (GO_ARM64(ctx)->regs[28])
+#define GO_CLOSURE(ctx) (GO_ARM64(ctx)->regs[26])
+#define GO_SP(ctx)      (GO_ARM64(ctx)->sp)
+#else
+#error "go.h: no Go register ABI for this architecture"
+#endif
+
+/* What a Go string, and the first two words of a slice, look like in memory. */
+struct go_str {
+	__u64 ptr, len;
+};
+
+/* Hides a value's history from the compiler, so that the bound it has just been given is still
+ * known to the verifier. */
+#define opaque(v) asm volatile("" : "+r"(v))
+
+static __always_inline __u64 cap(__u64 n, __u64 max)
+{
+	opaque(n);
+	if (n > max)
+		n = max;
+	opaque(n);
+	return n;
+}
+
+/* n bytes of the traced process. 0, or not 0 when the page is not there: the field is absent then.
+ */
+static __always_inline int go_read(void *to, __u32 n, __u64 from)
+{
+	return bpf_probe_read_user(to, n, (const void *)from);
+}
+
+/* Fields of a struct that was read as a whole into buf; 0 where the field is absent or lies beyond
+ * the `max` bytes of buf. */
+static __always_inline __u64 go_u64(const char *buf, __u32 at, __u32 max)
+{
+	opaque(at);
+	if (at > max - 8)
+		return 0;
+	opaque(at);
+	return *(const __u64 *)(buf + (at & 0xff8));
+}
+
+static __always_inline __u8 go_u8(const char *buf, __u32 at, __u32 max)
+{
+	opaque(at);
+	if (at > max - 1)
+		return 0;
+	opaque(at);
+	return *(const __u8 *)(buf + (at & 0xfff));
+}
+
+static __always_inline struct go_str go_str(const char *buf, __u32 at, __u32 max)
+{
+	struct go_str none = {};
+
+	opaque(at);
+	if (at > max - 16)
+		return none;
+	opaque(at);
+	return *(const struct go_str *)(buf + (at & 0xff8));
+}
+
+/* The slot that this hit's cookie names, or NULL: the slot has another owner by now. */
+static __always_inline const struct go_slot *go_slot(void *ctx, struct cookie *cookie)
+{
+	__u64 bits = bpf_get_attach_cookie(ctx);
+	const struct go_slot *s;
+	__u32 at;
+
+	__builtin_memcpy(cookie, &bits, sizeof(*cookie));
+	at = cookie->slot;
+	s = bpf_map_lookup_elem(&slots, &at);
+	if (!s || !s->generation || s->generation != cookie->generation) {
+		count(hits_stale);
+		return NULL;
+	}
+	return s;
+}
+
+/* ---- ids and sampling ---- */
+
+/* 128 bits of state; an operation steps it once. A generator is seeded from the kernel's. */
+struct go_random {
+	__u64 a, b;
+};
+
+static __always_inline void random_seed(struct go_random *r)
+{
+	r->a = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
+	r->b = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
+}
+
+/* splitmix64's output function. */
+static __always_inline __u64 random_mix(__u64 x)
+{
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+	return x ^ (x >> 31);
+}
+
+static __always_inline void set_u64(__u8 *to, __u64 v)
+{
+	*(__u64 *)to = v; /* members of struct event are 8-aligned */
+}
+
+/* A span id, and a trace id as well if ev has none from a header. Then the sampling decision. */
+static __always_inline void go_identify(struct event *ev, const struct go_slot *s,
+					struct go_random *r)
+{
+	__u64 low;
+
+	r->a += 0x9e3779b97f4a7c15ULL;
+	set_u64(ev->span_id, random_mix(r->a) ?: 1);
+	if (!(ev->flags & EVENT_REMOTE)) {
+		set_u64(ev->trace_id, random_mix(r->a ^ r->b));
+		set_u64(ev->trace_id + 8, random_mix(r->a + r->b) ?: 1);
+		set_u64(ev->parent_id, 0);
+	} else if (s->sample_inbound == SAMPLE_LIKE_PARENT) {
+		return; /* go_traceparent() has set EVENT_SAMPLED as the header has it */
+	}
+	low = __builtin_bswap64(*(const __u64 *)(ev->trace_id + 8));
+	ev->flags &= ~EVENT_SAMPLED;
+	if (low < s->sample_below || s->sample_below == ~0ULL)
+		ev->flags |= EVENT_SAMPLED;
+}
+
+/* ---- traceparent (W3C Trace Context) ---- */
+
+/* 8 lower-case hex digits -> 4 bytes in the same order; bits of *bad say that they were none. */
+static __always_inline __u32 unhex8(__u64 x, __u64 *bad)
+{
+	const __u64 one = 0x0101010101010101ULL;
+	__u64 alpha = (x >> 6) & one;
+	__u64 nib = (x & 0x0f * one) + alpha * 9;
+
+	*bad |= ((nib + 6 * one) >> 4 & one) ^ alpha;
+	*bad |= (nib + 0x30 * one + alpha * 0x27) ^ x;
+	nib = (nib << 4 | nib >> 8) & 0x00ff00ff00ff00ffULL;
+	nib = (nib | nib >> 8) & 0x0000ffff0000ffffULL;
+	return nib | nib >> 16;
+}
+
+/* c: at least 56 bytes, of which len (>= 55) are the header's value, unless len is larger than 56:
+ * then 56 are. Sets trace_id, parent_id, EVENT_REMOTE and EVENT_SAMPLED, or returns -1 and touches
+ * nothing. */
+static __always_inline int traceparent_parse(struct event *ev, const char *c, __u64 len)
+{
+	__u64 bad = 0, w, flags;
+	__u32 id[4], parent[2], version;
+
+	if (c[2] != '-' || c[35] != '-' || c[52] != '-')
+		return -1;
+	w = (__u64)(__u8)c[53] << 48 | (__u64)(__u8)c[54] << 56 | (__u64)(__u8)c[0] << 32 |
+	    (__u64)(__u8)c[1] << 40 | 0x30303030ULL;
+	w = unhex8(w, &bad); /* bytes: 0, 0, version, flags */
+	version = w >> 16 & 0xff;
+	flags = w >> 24 & 0xff;
+	for (int i = 0; i < 4; i++) {
+		__builtin_memcpy(&w, c + 3 + 8 * i, 8);
+		id[i] = unhex8(w, &bad);
+	}
+	for (int i = 0; i < 2; i++) {
+		__builtin_memcpy(&w, c + 36 + 8 * i, 8);
+		parent[i] = unhex8(w, &bad);
+	}
+	if (bad || version == 0xff || !(id[0] | id[1] | id[2] | id[3]) || !(parent[0] | parent[1]))
+		return -1;
+	if (len != 55 && (version == 0 || c[55] != '-'))
+		return -1;
+	set_u64(ev->trace_id, id[0] | (__u64)id[1] << 32);
+	set_u64(ev->trace_id + 8, id[2] | (__u64)id[3] << 32);
+	set_u64(ev->parent_id, parent[0] | (__u64)parent[1] << 32);
+	ev->flags |= EVENT_REMOTE | (flags & 1 ? EVENT_SAMPLED : 0);
+	return 0;
+}
+
+/* Reads the []string at vals (nvals of them) as the traceparent header. A malformed one, or more
+ * than one, is as good as none: EVENT_BAD_TP. A function of its own for its frame. */
+static __noinline int go_traceparent(struct event *ev, __u64 vals, __u64 nvals)
+{
+	struct go_str s;
+	char c[56];
+
+	if (!ev)
+		return 0;
+	c[55] = 0;
+	if (nvals == 1 && !go_read(&s, sizeof(s), vals) && s.len >= 55 && !go_read(c, 55, s.ptr) &&
+	    (s.len == 55 || !go_read(c + 55, 1, s.ptr + 55)) && !traceparent_parse(ev, c, s.len))
+		return 0;
+	ev->flags |= EVENT_BAD_TP;
+	return 0;
+}
+
+/* ---- sending ---- */
+
+/* Blocks of this many bytes: beyond wake_bytes a record wakes the agent again only where it begins
+ * a new one. */
+#define WAKE_STEP_BITS 14
+
+static __always_inline __u64 go_wake(__u32 size)
+{
+	__u64 before, after;
+	struct control *c;
+	__u32 zero = 0;
+
+	c = bpf_map_lookup_elem(&control, &zero);
+	if (c && c->sleeping) {
+		c->sleeping = 0;
+		return BPF_RB_FORCE_WAKEUP;
+	}
+	before = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
+	after = before + size;
+	if (after < wake_bytes)
+		return BPF_RB_NO_WAKEUP;
+	if (before >= wake_bytes && (before ^ after) >> WAKE_STEP_BITS == 0)
+		return BPF_RB_NO_WAKEUP;
+	return BPF_RB_FORCE_WAKEUP;
+}
+
+/* Sends ev->size bytes; size is the same, with a bound that the verifier knows. */
+static __always_inline void go_send(struct event *ev, __u32 size)
+{
+	ev->size = size;
+	if (bpf_ringbuf_output(&events, ev, size, go_wake(size)))
+		count(lost_ring_full);
+}
+
+/* ---- room to work in ---- */
+
+/* A program may be preempted, and another run of it on the same CPU would find its work: so each
+ * takes one of a few buffers of its CPU. All busy: the operation is skipped, counted. Buffers begin
+ * with `busy`. */
+#define GO_SCRATCH(name, what)                                                                     \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);                                           \
+		__uint(max_entries, 4);                                                            \
+		__type(key, __u32);                                                                \
+		__type(value, what);                                                               \
+	} name SEC(".maps");                                                                       \
+	static __always_inline what *name##_take(void)                                             \
+	{                                                                                          \
+		for (__u32 i = 0; i < 4; i++) {                                                    \
+			__u32 at = i;                                                              \
+			what *s = bpf_map_lookup_elem(&name, &at);                                 \
+			if (s && __sync_val_compare_and_swap(&s->busy, 0, 1) == 0)                 \
+				return s;                                                          \
+		}                                                                                  \
+		count(ops_no_buffer);                                                              \
+		return NULL;                                                                       \
+	}                                                                                          \
+	static __always_inline void name##_put(what *s)                                            \
+	{                                                                                          \
+		__sync_lock_test_and_set(&s->busy, 0);                                             \
+	}

@@ -1,0 +1,285 @@
+/* net_http.c - what the agent must know of net/http servers: functions, fields, parts, and what a
+ * record means. */
+#include "bpf/libs/net_http/net_http.h"
+
+#include "base/config.h"
+#include "trace/http.h"
+#include "trace/lib.h"
+#include "trace/literals.h"
+#include "trace/span.h"
+#include "trace/text.h"
+
+#define SYMBOLS(...)                                                                               \
+	(const char *const[])                                                                      \
+	{                                                                                          \
+		__VA_ARGS__, NULL                                                                  \
+	}
+
+enum { BEGIN, END, CONN_END, HIJACK, H2_END, XNET_BEGIN, XNET_END, WRAP_BEGIN };
+
+static const struct go_probe probes[] = {
+	[BEGIN] = { .name = "begin",
+		    .symbols = SYMBOLS("net/http.serverHandler.ServeHTTP"),
+		    .enter = "net_http_begin" },
+	[END] = { .name = "end http/1",
+		  .symbols = SYMBOLS("net/http.(*response).finishRequest"),
+		  .enter = "net_http_end" },
+	[CONN_END] = { .name = "end of connection",
+		       .symbols = SYMBOLS("net/http.(*conn).serve.func1"),
+		       .enter = "net_http_conn_end" },
+	[HIJACK] = { .name = "hijack",
+		     .symbols = SYMBOLS("net/http.(*response).Hijack"),
+		     .enter = "net_http_hijack" },
+	[H2_END] = { .name = "end http/2",
+		     .symbols = SYMBOLS(
+			     "net/http/internal/http2.(*serverConn).runHandler.func1", /* Go >= 1.27
+											*/
+			     "net/http.(*http2serverConn).runHandler.func1"),
+		     .enter = "net_http_h2_end" },
+	[XNET_BEGIN] = { .name = "begin x/net http/2",
+			 .symbols = SYMBOLS("golang.org/x/net/http2.(*serverConn).runHandler"),
+			 .enter = "net_http_xnet_begin" },
+	[XNET_END] = { .name = "end x/net http/2",
+		       .symbols = SYMBOLS("golang.org/x/net/http2.(*serverConn).runHandler.func1"),
+		       .enter = "net_http_h2_end" },
+	[WRAP_BEGIN] = { .name = "begin x/net over net/http",
+			 .symbols = SYMBOLS("net/http.http2Handler.ServeHTTP"),
+			 .enter = "net_http_wrap_begin" },
+};
+
+#define X(id, t, f) [F_##id] = { .type = (t), .field = (f) },
+static const struct go_field fields[] = { NET_HTTP_FIELDS(X) };
+#undef X
+
+#define P(probe) (1u << (probe))
+#define F(field) (1ull << F_##field)
+#define COMMON   (F(G_GOID) | F(G_PANIC) | F(PANIC_ARG))
+#define REQUEST(p)                                                                                 \
+	(F(p##_SIZE) | F(p##_METHOD) | F(p##_URL) | F(p##_HEADER) | F(p##_HOST) | F(p##_REMOTE) |  \
+	 F(p##_URI) | F(p##_LENGTH) | F(p##_TLS))
+#define H2(p)                                                                                      \
+	(F(p##_WRITER_STATE) | F(p##_SIZE) | F(p##_REQ) | F(p##_STATUS) | F(p##_SENT) |            \
+	 F(p##_WRITTEN))
+
+static const struct go_part parts[] = {
+	{ .name = "server http/1",
+	  .probes = P(BEGIN) | P(END) | P(CONN_END),
+	  .fields = COMMON | REQUEST(REQ) | F(REQ_MAJOR) | F(REQ_MINOR) | F(RESP_SIZE) |
+		    F(RESP_REQ) | F(RESP_STATUS) | F(RESP_WRITTEN) | F(RESP_WROTE_HEADER) |
+		    F(RESP_CW) | F(CW_WROTE_HEADER),
+	  .lost = "no spans of HTTP/1 requests" },
+	{ .name = "server http/1 hijack",
+	  .probes = P(HIJACK) | P(CONN_END),
+	  .fields = COMMON | F(RESP_SIZE) | F(RESP_WROTE_HEADER),
+	  .lost = "spans of hijacked connections end when the handler returns" },
+	{ .name = "server http/2 (net/http)",
+	  .probes = P(BEGIN) | P(H2_END),
+	  .fields = COMMON | REQUEST(REQ) | F(REQ_MAJOR) | REQUEST(H2REQ) | H2(H2),
+	  .lost = "no spans of HTTP/2 requests" },
+	{ .name = "server http/2 (golang.org/x/net)",
+	  .probes = P(XNET_BEGIN) | P(XNET_END),
+	  .fields = COMMON | REQUEST(REQ) | H2(XNET),
+	  .lost = "no spans of HTTP/2 requests that golang.org/x/net/http2 serves (h2c)" },
+	{ .name = "server http/2 (golang.org/x/net over net/http)",
+	  .probes = P(WRAP_BEGIN) | P(H2_END),
+	  .fields = COMMON | REQUEST(REQ) | REQUEST(H2REQ) | F(H2REQ_BY_VALUE) | H2(H2) |
+		    F(XNET_WRAPS),
+	  .lost = "no spans of HTTP/2 requests that golang.org/x/net/http2 hands to net/http (h2c, "
+		  "Go 1.27 and later)" },
+};
+
+/* The strings of a record, in the order in which they lie in it. */
+struct strings {
+	struct str remote, agent, state, method, target, host, pattern;
+};
+
+/* Cuts n bytes off the front of *rest. False: there are not so many. */
+static bool cut(struct str *rest, size_t n, struct str *out)
+{
+	if (n > rest->n)
+		return false;
+	*out = (struct str){ rest->p, n };
+	rest->p += n;
+	rest->n -= n;
+	return true;
+}
+
+static int split(const struct net_http_event *ev, const struct decode *with, struct strings *s)
+{
+	int err;
+	struct str rest = { (const char *)(ev + 1), ev->ev.size - sizeof(*ev) }, skip;
+
+	if (!cut(&rest, ev->remote_len, &s->remote) || !cut(&rest, ev->agent_len, &s->agent) ||
+	    !cut(&rest, ev->state_len, &s->state) || !cut(&rest, ev->method_len, &s->method) ||
+	    !cut(&rest, ev->bits & NET_HTTP_JOINED ? 1 : 0, &skip) ||
+	    !cut(&rest, ev->target_len, &s->target) || !cut(&rest, ev->host_len, &s->host))
+		return -EBADMSG;
+	if (!(ev->bits & NET_HTTP_LITERAL))
+		return cut(&rest, ev->pattern_len, &s->pattern) ? 0 : -EBADMSG;
+	if (ev->pattern_len > NET_HTTP_PATTERN_MAX)
+		return -EBADMSG;
+	/* A literal that cannot be had is a span without its route. */
+	err = literals_get(with->literals, with->arena, ev->pattern_at, ev->pattern_len,
+			   &s->pattern);
+	return err == -ENOSPC ? err : 0;
+}
+
+static int clean(struct str *s, size_t max, struct arena *arena)
+{
+	*s = text_cut(*s, max);
+	return text_utf8(s, arena);
+}
+
+static int clean_all(struct strings *s, struct str *path, struct str *query, struct arena *arena)
+{
+	http_target(s->target, path, query);
+	if (clean(path, HTTP_PATH_MAX, arena) || clean(query, HTTP_QUERY_MAX, arena) ||
+	    clean(&s->agent, NET_HTTP_AGENT_MAX, arena) ||
+	    clean(&s->method, NET_HTTP_METHOD_MAX, arena) ||
+	    clean(&s->host, NET_HTTP_HOST_MAX, arena) ||
+	    clean(&s->pattern, NET_HTTP_PATTERN_MAX, arena) ||
+	    clean(&s->remote, NET_HTTP_REMOTE_MAX, arena))
+		return -ENOSPC;
+	return 0;
+}
+
+/* tracestate is handed on as it came, if it is what a header may hold. */
+static struct str tracestate(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if ((s.p[i] < ' ' && s.p[i] != '\t') || s.p[i] > '~')
+			return (struct str){ NULL, 0 };
+	return s.n ? s : (struct str){ NULL, 0 };
+}
+
+/* The kubelet says who it is. Where a probe's definition took its User-Agent away, its path tells;
+ * "/" is too much everybody's. */
+static bool is_health_probe(const struct strings *s, struct str path, const struct decode *with)
+{
+	static const char kubelet[] = "kube-probe/";
+
+	if (s->agent.n >= sizeof(kubelet) - 1 &&
+	    memcmp(s->agent.p, kubelet, sizeof(kubelet) - 1) == 0)
+		return true;
+	if (s->agent.n || !str_eq(s->method, "GET") || path.n < 2)
+		return false;
+	for (size_t i = 0; i < with->nprobe_paths; i++)
+		if (with->probe_paths[i].n == path.n &&
+		    memcmp(with->probe_paths[i].p, path.p, path.n) == 0)
+			return true;
+	return false;
+}
+
+static void add_addresses(struct span *span, const struct strings *s, bool tls)
+{
+	struct str address;
+	int port;
+
+	address = http_authority(s->host, &port);
+	if (address.p) {
+		span_str(span, "server.address", address);
+		span_int(span, "server.port", port > 0 ? port : tls ? 443 : 80);
+	}
+	address = http_authority(s->remote, &port);
+	if (address.p && port >= 0) { /* else a Unix socket */
+		span_str(span, "network.peer.address", address);
+		span_int(span, "network.peer.port", port);
+		span_str(span, "client.address", address);
+	}
+}
+
+static const char *const status_texts[] = {
+#define T(d)                                                                                       \
+	"5" #d "0", "5" #d "1", "5" #d "2", "5" #d "3", "5" #d "4", "5" #d "5", "5" #d "6",        \
+		"5" #d "7", "5" #d "8", "5" #d "9"
+	T(0), T(1), T(2), T(3), T(4), T(5), T(6), T(7), T(8), T(9)
+#undef T
+};
+
+static void add_result(struct span *span, const struct net_http_event *ev)
+{
+	const char *error = NULL;
+
+	if (ev->status >= 100 && ev->status <= 999)
+		span_int(span, "http.response.status_code", ev->status);
+	if (ev->ev.flags & EVENT_PANICKED)
+		error = ev->bits & NET_HTTP_ABORTED ? "aborted" : "panic";
+	else if (ev->status >= 500 && ev->status <= 599)
+		error = status_texts[ev->status - 500];
+	if (!error)
+		return;
+	span_str(span, "error.type", str_of(error));
+	span->status = SPAN_ERROR;
+}
+
+static int name_span(struct span *span, struct str method, struct str route, struct arena *arena)
+{
+	char *name;
+
+	span->name = method;
+	if (!route.n)
+		return 0;
+	name = arena_get(arena, method.n + 1 + route.n);
+	if (!name)
+		return -ENOSPC;
+	memcpy(name, method.p, method.n);
+	name[method.n] = ' ';
+	memcpy(name + method.n + 1, route.p, route.n);
+	span->name = (struct str){ name, method.n + 1 + route.n };
+	return 0;
+}
+
+static int decode(const struct event *head, const struct decode *with, struct span *span)
+{
+	const struct net_http_event *ev = (const void *)head;
+	struct str path, query, route, method;
+	struct strings s = { 0 };
+	int err;
+
+	if (head->size < sizeof(*ev) || head->kind != 0)
+		return -EBADMSG;
+	err = split(ev, with, &s);
+	if (!err)
+		err = clean_all(&s, &path, &query, with->arena);
+	if (!err && query.n && with->privacy->url_query)
+		err = http_redact(&query, with->privacy->redact_query_keys, with->arena);
+	if (err)
+		return err;
+	span->kind = SPAN_SERVER;
+	span->tracestate = tracestate(s.state);
+	span->filtered = !with->privacy->health_probes && is_health_probe(&s, path, with);
+	route = http_route(s.pattern);
+	method = http_method(span, s.method, with->privacy->known_methods);
+	span_str(span, "url.path", path);
+	if (query.n && with->privacy->url_query)
+		span_str(span, "url.query", query);
+	span_str(span, "url.scheme", str_of(ev->bits & NET_HTTP_TLS ? "https" : "http"));
+	span_str(span, "http.route", route);
+	add_result(span, ev);
+	add_addresses(span, &s, ev->bits & NET_HTTP_TLS);
+	span_str(span, "network.protocol.version",
+		 str_of(ev->version == 20   ? "2"
+			: ev->version == 10 ? "1.0"
+					    : "1.1"));
+	if (s.agent.n)
+		span_str(span, "user_agent.original", s.agent);
+	return name_span(span, method, route, with->arena);
+}
+
+LIB_OBJECT(net_http)
+
+static const struct lib net_http = {
+	.name = "net_http",
+	.scope = "spoor/net/http",
+	.probes = probes,
+	.nprobes = ARRAY_SIZE(probes),
+	.fields = fields,
+	.nfields = ARRAY_SIZE(fields),
+	.parts = parts,
+	.nparts = ARRAY_SIZE(parts),
+	.event_size = sizeof(struct net_http_event),
+	.at_start = true,
+	.object = net_http_object,
+	.decode = decode,
+};
+LIB_REGISTER(net_http);

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+ * net_http_op.h - what is remembered between begin and end, and the work of both: one request of
+ * one goroutine.
+ *
+ * HTTP/1 serves a connection on one goroutine: its entry is made at the first request and lives
+ * until (*conn).serve.func1, so a request only looks it up. HTTP/2 serves each stream on a
+ * goroutine of its own: its entry lives as long as the request. Either way an entry ends with its
+ * goroutine, so the address of g names it (Go reuses both together). */
+#pragma once
+#include "go.h"
+#include "go_header.h"
+#include "net_http.h"
+
+/* struct op.active */
+#define OP_H1   1 /* writer is a *response */
+#define OP_H2   2 /* writer is a *responseWriterState of net/http's HTTP/2 */
+#define OP_XNET 3 /* the same of golang.org/x/net/http2 */
+
+/* How an operation ended. */
+#define END_DONE     0
+#define END_HIJACKED 1
+#define END_UNWOUND                                                                                \
+	2 /* the goroutine's deferred functions run before the end was seen: panic, abort, unseen  \
+	     hijack */
+
+#define OP_DATA (NET_HTTP_REMOTE_MAX + NET_HTTP_AGENT_MAX + NET_HTTP_STATE_MAX)
+
+struct op {
+	__u32 active; /* OP_*, 0: between two requests of a connection */
+	__u32 at;     /* bytes of data: remote, agent, state */
+	__u64 req, writer;
+	__u64 remote_ptr,
+		agent_key; /* of the connection: its address string, the interned "User-Agent" */
+	struct go_random random;
+	struct net_http_event rec;
+	char data[OP_DATA] __attribute__((aligned(8)));
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct op_key);
+	__type(value, struct op);
+} net_http_ops SEC(".maps");
+
+static const struct op op_zero;
+
+#define STRUCT_MAX 320 /* bytes of a Request, response or responseWriterState that are read */
+
+struct scratch {
+	__u64 busy;
+	char req[STRUCT_MAX], resp[STRUCT_MAX], group[HEADER_BUFFER];
+	struct net_http_event rec;
+	char data[NET_HTTP_DATA_MAX + 7] __attribute__((aligned(8)));
+};
+
+GO_SCRATCH(net_http_scratch, struct scratch)
+
+/* A request in memory that has been read: which fields (F_REQ_SIZE or F_H2REQ_SIZE), in which
+ * buffer, from where in it. */
+struct request {
+	const char *buf;
+	__u32 fields, shift;
+};
+
+#define REQUEST_FIELD(name) (F_REQ_##name - F_REQ_SIZE)
+_Static_assert(F_REQ_TLS - F_REQ_SIZE == F_H2REQ_TLS - F_H2REQ_SIZE,
+	       "both lists of a request's fields are one");
+
+static __always_inline __u32 request_at(const struct go_slot *s, const struct request *r,
+					__u32 field)
+{
+	__u32 at = s->at[r->fields == F_H2REQ_SIZE ? F_H2REQ_SIZE + field : F_REQ_SIZE + field];
+
+	return r->shift + at;
+}
+
+#define request_u64(s, r, name) go_u64((r)->buf, request_at(s, r, REQUEST_FIELD(name)), STRUCT_MAX)
+#define request_str(s, r, name) go_str((r)->buf, request_at(s, r, REQUEST_FIELD(name)), STRUCT_MAX)
+
+static __always_inline int read_struct(char *buf, const struct go_slot *s, __u32 size, __u64 from)
+{
+	return go_read(buf, cap(s->at[size], STRUCT_MAX), from);
+}
+
+static __always_inline struct op_key op_key(const void *ctx, const struct cookie *c)
+{
+	struct op_key k = { .slot = c->slot, .id = GO_G((const struct pt_regs *)ctx) };
+
+	return k;
+}
+
+/* Copies at most max bytes of a string behind the `at` bytes that stand in data. How many: 0 when
+ * it cannot be read. */
+static __always_inline __u32 put_str(struct event *ev, char *data, __u32 at, struct go_str s,
+				     __u32 max)
+{
+	__u32 n = cap(s.len, max);
+
+	if (!n)
+		return 0;
+	if (go_read(data + at, n, s.ptr)) {
+		count(reads_string);
+		return 0;
+	}
+	if (s.len > max)
+		ev->flags |= EVENT_CUT;
+	return n;
+}
+
+/* ---- begin ---- */
+
+/* A new entry for this goroutine, or NULL: no room. */
+static __always_inline struct op *op_new(const struct op_key *k, const void *ctx,
+					 const struct go_slot *s, struct cookie c)
+{
+	struct op *op;
+
+	if (bpf_map_update_elem(&net_http_ops, k, &op_zero, BPF_ANY)) {
+		count(ops_no_room);
+		return NULL;
+	}
+	op = bpf_map_lookup_elem(&net_http_ops, k);
+	if (!op)
+		return NULL;
+	random_seed(&op->random);
+	op->rec.ev.cookie = c;
+	(void)go_read(&op->rec.ev.goid, 8, GO_G((const struct pt_regs *)ctx) + s->at[F_G_GOID]);
+	return op;
+}
+
+/* Address, headers, ids: all that must be known or kept from the start. */
+static __noinline int op_begin(struct op *op, const struct go_slot *s, struct scratch *b,
+			       __u32 fields)
+{
+	struct request r = { .buf = b ? b->req : NULL, .fields = fields };
+	struct header_walk w = {};
+	struct event *ev;
+	struct go_str v;
+	__u32 at;
+
+	if (!op || !s || !b)
+		return 0;
+	ev = &op->rec.ev;
+	ev->flags = 0;
+	/* A connection's address is one string, so its pointer stays the same, and its text where
+	 * it is. */
+	v = request_str(s, &r, REMOTE);
+	if (v.ptr != op->remote_ptr) {
+		op->rec.remote_len = put_str(ev, op->data, 0, v, NET_HTTP_REMOTE_MAX);
+		op->remote_ptr = v.ptr;
+	}
+	w.slot = s;
+	w.buf = b->group;
+	w.found.agent_key = op->agent_key;
+	w.found.ro_lo = s->ro_lo;
+	w.found.ro_hi = s->ro_hi;
+	if (header_find(&w, request_u64(s, &r, HEADER)))
+		count(reads_headers);
+	op->agent_key = w.found.agent_key;
+	if (w.found.parent.ptr)
+		go_traceparent(ev, w.found.parent.ptr, w.found.parent.len);
+	go_identify(ev, s, &op->random);
+	at = cap(op->rec.remote_len, NET_HTTP_REMOTE_MAX);
+	op->rec.agent_len = op->rec.state_len = 0;
+	if (ev->flags & EVENT_SAMPLED) {
+		if (w.found.agent.len && !go_read(&v, sizeof(v), w.found.agent.ptr))
+			at += op->rec.agent_len = put_str(ev, op->data, at, v, NET_HTTP_AGENT_MAX);
+		if (w.found.state.len == 1 && ev->flags & EVENT_REMOTE &&
+		    !go_read(&v, sizeof(v), w.found.state.ptr) && v.len <= NET_HTTP_STATE_MAX)
+			at += op->rec.state_len = put_str(ev, op->data, at, v, NET_HTTP_STATE_MAX);
+	}
+	op->at = at;
+	return 0;
+}
+
+/* ---- end ---- */
+
+/* The route that the server's own request carries, if any: Pattern (Go >= 1.23), else pat->str
+ * (1.22). */
+static __always_inline struct go_str request_pattern(const char *req, const struct go_slot *s)
+{
+	struct go_str p = go_str(req, s->at[F_REQ_PATTERN], STRUCT_MAX), none = {};
+	__u64 pat;
+
+	if (s->at[F_REQ_PATTERN] != GO_ABSENT)
+		return p;
+	pat = go_u64(req, s->at[F_REQ_PAT], STRUCT_MAX);
+	if (!pat || s->at[F_PATTERN_STR] == GO_ABSENT ||
+	    go_read(&p, sizeof(p), pat + s->at[F_PATTERN_STR]))
+		return none;
+	return p;
+}
+
+/* Reads what the server holds of the response into b->resp, and finds the request that it belongs
+ * to. 0 or -1. */
+static __always_inline int op_read(struct op *op, const struct go_slot *s, struct scratch *b,
+				   struct request *r)
+{
+	__u32 at = op->active == OP_XNET ? F_XNET_REQ : op->active == OP_H2 ? F_H2_REQ : F_RESP_REQ;
+	__u32 size = op->active == OP_XNET ? F_XNET_SIZE
+		     : op->active == OP_H2 ? F_H2_SIZE
+					   : F_RESP_SIZE;
+	__u64 req;
+
+	if (read_struct(b->resp, s, size, op->writer))
+		return -1;
+	if (op->active == OP_H2 && s->at[F_H2REQ_BY_VALUE] != GO_ABSENT) {
+		r->buf = b->resp;
+		r->fields = F_H2REQ_SIZE;
+		r->shift = s->at[at];
+		/* The Request that the handler got is nobody's by now, and its memory may be
+		 * another's: it is the one that was seen at begin only if it has the URL of the one
+		 * that the server holds. */
+		if (!op->req || read_struct(b->req, s, F_REQ_SIZE, op->req) ||
+		    go_u64(b->req, s->at[F_REQ_URL], STRUCT_MAX) != request_u64(s, r, URL))
+			op->req = 0;
+		return 0;
+	}
+	req = go_u64(b->resp, s->at[at], STRUCT_MAX);
+	r->buf = b->req;
+	r->fields = F_REQ_SIZE;
+	r->shift = 0;
+	op->req = req;
+	return read_struct(b->req, s, F_REQ_SIZE, req);
+}
+
+/* The status that the client got; 0: none. */
+static __always_inline __u16 op_status(const struct op *op, const struct go_slot *s,
+				       const char *resp, int how)
+{
+	__u64 status = go_u64(resp, s->at[F_RESP_STATUS], STRUCT_MAX), sent = 1;
+
+	if (op->active == OP_H1) {
+		if (how == END_HIJACKED || !(op->rec.ev.flags & EVENT_PANICKED))
+			sent = go_u8(resp, s->at[F_RESP_WROTE_HEADER], STRUCT_MAX);
+		else /* buffered until the chunkWriter has written the header */
+			sent = go_u8(resp, s->at[F_RESP_CW] + s->at[F_CW_WROTE_HEADER], STRUCT_MAX);
+	} else {
+		status = go_u64(resp,
+				op->active == OP_H2 ? s->at[F_H2_STATUS] : s->at[F_XNET_STATUS],
+				STRUCT_MAX);
+		sent = go_u8(resp, op->active == OP_H2 ? s->at[F_H2_SENT] : s->at[F_XNET_SENT],
+			     STRUCT_MAX);
+	}
+	if (how == END_DONE)
+		return status && status <= 999 ? status : 200; /* nothing written is 200 */
+	return sent && status <= 999 ? status : 0;
+}
+
+static __always_inline __u64 op_written(const struct op *op, const struct go_slot *s,
+					const char *resp)
+{
+	__u32 at = op->active == OP_XNET ? F_XNET_WRITTEN
+		   : op->active == OP_H2 ? F_H2_WRITTEN
+					 : F_RESP_WRITTEN;
+
+	return go_u64(resp, s->at[at], STRUCT_MAX);
+}
+
+/* Method and target, and mostly as one run of bytes: the request line. */
+static __always_inline __u32 put_line(struct net_http_event *rec, char *data, __u32 at,
+				      struct go_str m, struct go_str t)
+{
+	__u32 ml = cap(m.len, NET_HTTP_METHOD_MAX), tl = cap(t.len, NET_HTTP_TARGET_MAX);
+
+	if (t.ptr - m.ptr == m.len + 1 && m.len <= NET_HTTP_METHOD_MAX &&
+	    !go_read(data + at, ml + 1 + tl, m.ptr)) {
+		rec->bits |= NET_HTTP_JOINED;
+		rec->method_len = ml;
+		rec->target_len = tl;
+		if (t.len > NET_HTTP_TARGET_MAX)
+			rec->ev.flags |= EVENT_CUT;
+		return at + ml + 1 + tl;
+	}
+	at += rec->method_len = put_str(&rec->ev, data, at, m, NET_HTTP_METHOD_MAX);
+	at += rec->target_len = put_str(&rec->ev, data, at, t, NET_HTTP_TARGET_MAX);
+	return at;
+}
+
+static __always_inline __u32 put_pattern(struct net_http_event *rec, const struct go_slot *s,
+					 char *data, __u32 at, struct go_str p)
+{
+	if (p.len && p.ptr - s->ro_lo < s->ro_hi - s->ro_lo && p.ptr - s->ro_lo <= 0xffffffff) {
+		rec->bits |= NET_HTTP_LITERAL;
+		rec->pattern_at = p.ptr - s->ro_lo;
+		rec->pattern_len = cap(p.len, NET_HTTP_PATTERN_MAX);
+		if (p.len > NET_HTTP_PATTERN_MAX)
+			rec->ev.flags |= EVENT_CUT;
+		return at;
+	}
+	return at + (rec->pattern_len = put_str(&rec->ev, data, at, p, NET_HTTP_PATTERN_MAX));
+}
+
+/* Builds the record and sends it. */
+static __noinline int op_end(struct op *op, const struct go_slot *s, struct scratch *b, int how)
+{
+	struct request r = {};
+	struct net_http_event *rec;
+	struct go_str none = {}, pattern;
+	__u32 at;
+
+	if (!op || !s || !b)
+		return 0;
+	if (op_read(op, s, b, &r)) {
+		count(ops_unreadable);
+		return 0;
+	}
+	rec = &b->rec;
+	*rec = op->rec;
+	rec->status = op_status(op, s, b->resp, how);
+	rec->response_size = op_written(op, s, b->resp);
+	rec->request_size = request_u64(s, &r, LENGTH);
+	rec->version = 20;
+	if (op->active == OP_H1)
+		rec->version = 10 * go_u64(b->req, s->at[F_REQ_MAJOR], STRUCT_MAX) +
+			       go_u64(b->req, s->at[F_REQ_MINOR], STRUCT_MAX);
+	if (how == END_HIJACKED || (how == END_UNWOUND && !(rec->ev.flags & EVENT_PANICKED)))
+		rec->bits |= NET_HTTP_HIJACKED;
+	if (request_u64(s, &r, TLS))
+		rec->bits |= NET_HTTP_TLS;
+	pattern = op->req ? request_pattern(b->req, s) : none;
+	if (rec->ev.flags & EVENT_SAMPLED) {
+		at = cap(op->at, OP_DATA);
+		for (__u32 i = 0; i < OP_DATA / 8 && 8 * i < at; i++)
+			((__u64 *)b->data)[i] = ((const __u64 *)op->data)[i];
+		at = put_line(rec, b->data, at, request_str(s, &r, METHOD),
+			      request_str(s, &r, URI));
+		at += rec->host_len =
+			put_str(&rec->ev, b->data, at, request_str(s, &r, HOST), NET_HTTP_HOST_MAX);
+	} else {
+		rec->remote_len = rec->agent_len = rec->state_len = 0;
+		at = rec->method_len = put_str(&rec->ev, b->data, 0, request_str(s, &r, METHOD),
+					       NET_HTTP_METHOD_MAX);
+	}
+	at = put_pattern(rec, s, b->data, at, pattern);
+	rec->ev.end_ns = bpf_ktime_get_boot_ns();
+	go_send(&rec->ev, cap(sizeof(*rec) + at, sizeof(*rec) + NET_HTTP_DATA_MAX));
+	return 0;
+}
