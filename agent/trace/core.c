@@ -74,16 +74,6 @@ const char *core_link_text(int err)
 	}
 }
 
-/* Sizes that the configuration sets. The kernel wants a power of two of pages for a ring. */
-static void set_sizes(struct bpf_object *object, const struct config *cfg)
-{
-	uint64_t size = 4096;
-
-	while (size < cfg->ring_size && size < 1u << 30)
-		size *= 2;
-	(void)bpf_map__set_max_entries(bpf_object__find_map_by_name(object, "events"), (uint32_t)size);
-}
-
 static int find_maps(struct core *c)
 {
 	const struct {
@@ -117,7 +107,7 @@ static int load(struct core *c, const struct config *cfg)
 	c->object = bpf_object__open_mem(bytes, size, &opts);
 	if (!c->object)
 		return fail(-errno, "bpf: core object: %s", strerror(errno));
-	set_sizes(c->object, cfg);
+	(void)bpf_map__set_max_entries(bpf_object__find_map_by_name(c->object, "events"), (uint32_t)cfg->ring_size);
 	err = bpf_object__load(c->object);
 	if (err == -EPERM)
 		return fail(err, "bpf: the kernel does not let us load programs: capabilities BPF and PERFMON are "
@@ -133,15 +123,12 @@ static int load(struct core *c, const struct config *cfg)
 
 static int self_test(struct core *c)
 {
-	const struct bpf_map *bss;
-	struct selftest_seen *seen;
+	const struct bpf_map *seen = bpf_object__find_map_by_name(c->object, ".bss");
+	const struct bpf_program *prog = bpf_object__find_program_by_name(c->object, "self_test");
 	int err = -ENOENT;
-	size_t size = 0;
 
-	bss = bpf_object__find_map_by_name(c->object, ".bss");
-	seen = bss ? bpf_map__initial_value(bss, &size) : NULL;
-	if (seen && size >= sizeof(*seen))
-		err = selftest_run(&c->kernel, bpf_object__find_program_by_name(c->object, "self_test"), seen);
+	if (seen && prog && bpf_map__value_size(seen) >= sizeof(struct selftest_seen))
+		err = selftest_run(&c->kernel, prog, bpf_map__fd(seen));
 	if (err == -EPERM || err == -EACCES)
 		return fail(err, "bpf: self-test: %s", core_link_text(err));
 	if (!c->kernel.uprobe_multi)

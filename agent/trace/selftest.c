@@ -2,6 +2,7 @@
 
 #include "trace/attach.h"
 #include "trace/core.h"
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -77,12 +78,19 @@ static int reap(pid_t pid)
 	return 0;
 }
 
-static int try_link(struct attach_kernel *out, const struct bpf_program *prog,
-		    volatile struct selftest_seen *seen, pid_t pid, int go)
+static struct selftest_seen look(int fd)
+{
+	struct selftest_seen seen = { 0 };
+
+	(void)bpf_map_lookup_elem(fd, &(uint32_t){ 0 }, &seen);
+	return seen;
+}
+
+static int try_link(struct attach_kernel *out, const struct bpf_program *prog, int seen, pid_t pid, int go)
 {
 	struct core_places places = { .offsets = &(unsigned long){ 0 }, .cookies = &(uint64_t){ 0 }, .n = 1 };
 	struct bpf_link *link = NULL;
-	uint32_t ours;
+	struct selftest_seen ours, both;
 	int err;
 
 	err = selftest_offset((const void *)selftest_place, places.offsets);
@@ -91,19 +99,19 @@ static int try_link(struct attach_kernel *out, const struct bpf_program *prog,
 	if (err)
 		return err;
 	out->uprobe_multi = true;
-	seen->hits = 0;
 	(void)selftest_place(1);
-	ours = seen->hits;
+	ours = look(seen);
 	err = write(go, "", 1) == 1 ? reap(pid) : -EIO;
+	both = look(seen);
 	if (!err) {
-		out->pid_filter_exact = ours == 0 && seen->hits == 1;
-		out->own_pid_namespace = seen->pid != (uint32_t)pid;
+		out->pid_filter_exact = ours.hits == 0 && both.hits == 1;
+		out->own_pid_namespace = both.pid != (uint32_t)pid;
 	}
 	(void)bpf_link__destroy(link);
 	return err;
 }
 
-int selftest_run(struct attach_kernel *out, const struct bpf_program *prog, volatile struct selftest_seen *seen)
+int selftest_run(struct attach_kernel *out, const struct bpf_program *prog, int seen)
 {
 	int fds[2], err;
 	pid_t pid;

@@ -7,9 +7,9 @@
 struct attach_kernel;
 struct bpf_program;
 
-/* Hangs prog (which writes *seen) into a child of ours on a function that we run as well, and sets uprobe_multi,
- * pid_filter_exact and own_pid_namespace of *out. 0 or -errno. */
-int selftest_run(struct attach_kernel *out, const struct bpf_program *prog, volatile struct selftest_seen *seen) must_check;
+/* Hangs prog into a child of ours on a function that we run as well, and sets uprobe_multi, pid_filter_exact and own_pid_namespace
+ * of *out. seen: fd of the array whose one entry, a struct selftest_seen, prog writes. 0 or -errno. */
+int selftest_run(struct attach_kernel *out, const struct bpf_program *prog, int seen) must_check;
 /* The function that is hooked. Returns its argument. */
 int selftest_place(int n);
 /* Offset of a function of this program in its file. 0 or -ENOENT. */
