@@ -3,6 +3,7 @@
 #include "base/config.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <curl/curl.h>
 #include <stdio.h>
 
@@ -29,10 +30,20 @@ static bool is_ipv6(const char *text)
 	return inet_pton(AF_INET6, text, &addr) == 1;
 }
 
-/* curl reads "4318" as the address 0.0.16.222; who wrote it meant a port. */
-static bool host_plausible(const char *host)
+/* curl is lenient: it reads "4318" as the address 0.0.16.222, takes "https:///path" for the host
+ * "path" and "unix:/run/sock" for the host "unix". Here host must be a name or address, and what
+ * follows its colon a port. */
+static bool authority_plausible(const char *p)
 {
-	return *host && host[strspn(host, "0123456789")] != '\0';
+	static const char digits[] = "0123456789";
+	size_t n = *p == '[' ? strcspn(p, "]") + 1 : strcspn(p, ":/?#");
+	bool named = *p == '[';
+
+	for (size_t i = 0; i < n && !named; i++)
+		named = isalpha((unsigned char)p[i]) || (p[i] == '.' && i > 0);
+	if (!named)
+		return false;
+	return p[n] != ':' || strspn(p + n + 1, digits) > 0;
 }
 
 /* "http:/collector" and "http//collector" are misspelt URLs, not hosts called "http". */
@@ -48,9 +59,11 @@ static bool misspelt(const char *text)
 static int parse(CURLU *u, const char *text, bool has_scheme)
 {
 	auto_free char *full = NULL;
-	auto_curl char *scheme = NULL, *host = NULL, *port = NULL;
+	auto_curl char *scheme = NULL, *port = NULL;
 
 	if (!has_scheme && misspelt(text))
+		return -EINVAL;
+	if (!is_ipv6(text) && !authority_plausible(has_scheme ? strstr(text, "://") + 3 : text))
 		return -EINVAL;
 	if (asprintf(&full, "%s%s%s%s", has_scheme ? "" : "http://", is_ipv6(text) ? "[" : "", text,
 		     is_ipv6(text) ? "]" : "") < 0) {
@@ -61,8 +74,6 @@ static int parse(CURLU *u, const char *text, bool has_scheme)
 		return -EINVAL;
 	if (curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) != CURLUE_OK ||
 	    (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0))
-		return -EINVAL;
-	if (curl_url_get(u, CURLUPART_HOST, &host, 0) != CURLUE_OK || !host_plausible(host))
 		return -EINVAL;
 	if (curl_url_get(u, CURLUPART_PORT, &port, 0) == CURLUE_OK) {
 		if (strcmp(port, "0") == 0)

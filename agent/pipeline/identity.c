@@ -207,7 +207,7 @@ static const char *service_name(struct making *m)
 		name = well_known(m, "app.kubernetes.io/name");
 	if (!name || !*name)
 		name = m->workload.service;
-	if (!*name && m->id->pod)
+	if ((!name || !*name) && m->id->pod)
 		name = m->id->pod->name;
 	return name;
 }
