@@ -43,12 +43,16 @@ static const struct command commands[] = {
 	  true },
 	{ "inspect", inspect_main,
 	  "shows what spoor can trace in a Go program, and what is missing",
-	  "Usage: spoor inspect FILE|PID [--json]\n\n"
+	  "Usage: spoor inspect FILE|PID [--modules] [--json]\n\n"
 	  "Reads a Go executable (of a file or a running process) as the agent would: Go version, "
 	  "modules and, for each library,\n"
 	  "the functions found, the offsets of the fields with where each came from, and what is "
 	  "lost without those that are\n"
-	  "missing. Changes nothing and needs no rights but to read the file.\n\n"
+	  "missing. Changes nothing and needs no rights but to read the file. --modules lists the "
+	  "modules that were linked in;\n"
+	  "--json prints all of it for programs. A number is a process; a file of that name is "
+	  "./4711. Ends with 1 when the\n"
+	  "file is refused, and says why.\n\n"
 	  "Examples:\n"
 	  "  spoor inspect ./server\n"
 	  "  spoor inspect 4711 --json\n",

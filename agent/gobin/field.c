@@ -49,13 +49,13 @@ static bool find_in(const struct gotypes *ts, uint64_t addr, const char *field,
 	if (!addr || !gotype_read(ts, addr, &t))
 		return false;
 	if (!list.n) {
-		*out = (struct gobin_field){ (uint32_t)t.size, GOBIN_TYPES };
+		*out = (struct gobin_field){ (uint32_t)t.size, GOBIN_TYPES, 0 };
 		return t.size <= UINT32_MAX;
 	}
 	while (alternative(&list, &one)) {
 		offset = 0;
 		if (path_find(ts, t, one, &offset) && offset <= UINT32_MAX) {
-			*out = (struct gobin_field){ (uint32_t)offset, GOBIN_TYPES };
+			*out = (struct gobin_field){ (uint32_t)offset, GOBIN_TYPES, 0 };
 			return true;
 		}
 	}
@@ -97,13 +97,15 @@ static bool from_types(const struct gotypes *ts, struct wanted *w, const struct 
 		       struct gobin_field *out)
 {
 	struct str list = str_of(want->type), one;
+	uint8_t rank = 0;
 
-	while (alternative(&list, &one)) {
+	for (; alternative(&list, &one); rank++) {
 		const struct gotype_want *t = type_get(w, one);
 
 		if (!t || !t->found)
 			continue;
-		(void)find_in(ts, t->found, want->field, out);
+		if (find_in(ts, t->found, want->field, out))
+			out->alternative = rank;
 		return true;
 	}
 	return false;
@@ -179,8 +181,9 @@ static void from_dwarf(struct dwarf *d, struct wanted *w, const struct gobin_wan
 {
 	struct str list = str_of(want->type), one;
 	uint64_t offset;
+	uint8_t rank = 0;
 
-	while (alternative(&list, &one)) {
+	for (; alternative(&list, &one); rank++) {
 		const struct gotype_want *t = type_get(w, one);
 		struct str fields = str_of(want->field), path = { "", 0 };
 
@@ -189,7 +192,7 @@ static void from_dwarf(struct dwarf *d, struct wanted *w, const struct gobin_wan
 		do {
 			(void)alternative(&fields, &path);
 			if (dwarf_field(d, t->found, path, &offset) && offset <= UINT32_MAX) {
-				*out = (struct gobin_field){ (uint32_t)offset, GOBIN_DWARF };
+				*out = (struct gobin_field){ (uint32_t)offset, GOBIN_DWARF, rank };
 				return;
 			}
 		} while (fields.n);
@@ -230,10 +233,11 @@ static void from_table(const struct gobin_want *want, struct gobin_field *out)
 {
 	struct str list = str_of(want->type), one;
 	uint32_t offset;
+	uint8_t rank = 0;
 
-	while (alternative(&list, &one))
+	for (; alternative(&list, &one); rank++)
 		if (table_field(one, str_of(want->field), &offset)) {
-			*out = (struct gobin_field){ offset, GOBIN_TABLE };
+			*out = (struct gobin_field){ offset, GOBIN_TABLE, rank };
 			return;
 		}
 }
@@ -259,7 +263,7 @@ int field_find(struct field_sources *from, const struct gobin_want *want, size_t
 	if (from->types->types)
 		err = gotypes_lookup(from->types, w.types, w.n);
 	for (size_t i = 0; !err && i < n; i++) {
-		out[i] = (struct gobin_field){ 0, GOBIN_NOWHERE };
+		out[i] = (struct gobin_field){ 0, GOBIN_NOWHERE, 0 };
 		missing[i] = !from_types(from->types, &w, &want[i], &out[i]);
 		nmissing += missing[i];
 	}

@@ -87,6 +87,7 @@ const char *gobin_source_text(
 struct gobin_field {
 	uint32_t offset; /* byte offset in the struct, or the type's size for field "" */
 	enum gobin_source source;
+	uint8_t alternative; /* which of the type's alternatives it belongs to, from 0 */
 };
 
 /* type: "net/http.Request", alternatives separated by '|'; field "Method", "" the type's size.

@@ -128,8 +128,8 @@ static void make_plan(void)
 	cr_assert_eq(selftest_offset(toy_place_end, &leave), 0);
 	for (size_t k = 0; k < lib_count(); k++)
 		planned[k].lib = lib_at(k);
-	fields[TOY_FOUND] = (struct gobin_field){ 0x1234, GOBIN_TYPES };
-	fields[TOY_MISSING] = (struct gobin_field){ 8, GOBIN_NOWHERE };
+	fields[TOY_FOUND] = (struct gobin_field){ 0x1234, GOBIN_TYPES, 0 };
+	fields[TOY_MISSING] = (struct gobin_field){ 8, GOBIN_NOWHERE, 0 };
 	planned[i].parts = 5;
 	planned[i].fields = fields;
 	places[0] = (struct plan_place){ leave, i, COOKIE_LEAVE };

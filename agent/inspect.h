@@ -1,0 +1,22 @@
+/* inspect.h - `spoor inspect`: what of a Go program can be traced, and why not the rest. */
+#pragma once
+#include <stdbool.h>
+#include <stdio.h>
+
+struct gobin;
+struct plan;
+
+int inspect_main(int argc, char **argv);
+
+struct inspect {
+	const char *name; /* the file as it was asked for; of a process what /proc says */
+	int pid;          /* 0: a file */
+	bool modules;     /* list them all */
+	const struct gobin *g;
+	const struct plan *plan;
+};
+
+/* For people. */
+void inspect_text(FILE *f, const struct inspect *in);
+/* One JSON object and a newline. 0 or -ENOMEM. */
+int inspect_json(FILE *f, const struct inspect *in);
