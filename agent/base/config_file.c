@@ -162,9 +162,9 @@ static void add_pair(struct reader *r, const yaml_event_t *e, const char *path, 
 		error_at(r, line_of(e), "%s: out of memory", path);
 }
 
-static void read_items(struct reader *r, const struct option *o, const yaml_event_t *start)
+static void read_items(struct reader *r, const struct option *o, int line)
 {
-	const struct place at = { .from = FROM_FILE, .line = line_of(start) };
+	const struct place at = { .from = FROM_FILE, .line = line };
 	size_t errors = r->s->errors;
 	struct list items = { 0 };
 
@@ -181,9 +181,10 @@ static void read_items(struct reader *r, const struct option *o, const yaml_even
 	list_clear(&items);
 }
 
-static void read_option(struct reader *r, const struct option *o, const yaml_event_t *e)
+/* line: of the key. */
+static void read_option(struct reader *r, const struct option *o, int line, const yaml_event_t *e)
 {
-	const struct place at = { .from = FROM_FILE, .line = line_of(e) };
+	const struct place at = { .from = FROM_FILE, .line = line };
 	char allowed[OPTION_WHY];
 	const char *text;
 
@@ -191,7 +192,7 @@ static void read_option(struct reader *r, const struct option *o, const yaml_eve
 		return;
 	if ((o->type == OPTION_LIST && e->type == YAML_SEQUENCE_START_EVENT) ||
 	    (o->type == OPTION_MAP && e->type == YAML_MAPPING_START_EVENT)) {
-		read_items(r, o, e);
+		read_items(r, o, line);
 		return;
 	}
 	option_allowed(o, allowed);
@@ -231,12 +232,12 @@ static int group_seen(struct reader *r, const char *path, int line)
 
 static void read_mapping(struct reader *r, const char *prefix);
 
-static void read_group(struct reader *r, const char *path, const yaml_event_t *e)
+static void read_group(struct reader *r, const char *path, int line, const yaml_event_t *e)
 {
-	int before = group_seen(r, path, line_of(e));
+	int before = group_seen(r, path, line);
 
 	if (before) {
-		error_at(r, line_of(e), "%s: given twice, first in line %d", path, before);
+		error_at(r, line, "%s: given twice, first in line %d", path, before);
 		skip(r, e);
 	} else if (e->type == YAML_MAPPING_START_EVENT) {
 		read_mapping(r, path);
@@ -284,14 +285,14 @@ static void read_pair(struct reader *r, const char *prefix, const yaml_event_t *
 	} else if (!plain(r, &value, path)) {
 		skip(r, &value);
 	} else if (!o) {
-		read_group(r, path, &value);
+		read_group(r, path, line_of(key), &value);
 	} else if (r->seen[o - options]) {
 		error_at(r, line_of(key), "%s: given twice, first in line %d", path,
 			 r->seen[o - options]);
 		skip(r, &value);
 	} else {
 		r->seen[o - options] = line_of(key);
-		read_option(r, o, &value);
+		read_option(r, o, line_of(key), &value);
 	}
 }
 

@@ -27,6 +27,11 @@ void heart_beat(enum heart h)
 	atomic_store_explicit(&last[h], now_ns(), memory_order_relaxed);
 }
 
+bool heart_watched(enum heart h)
+{
+	return atomic_load_explicit(&last[h], memory_order_relaxed) != 0;
+}
+
 double heart_age(enum heart h)
 {
 	uint64_t then = atomic_load_explicit(&last[h], memory_order_relaxed);

@@ -1,5 +1,7 @@
 #include "base/log.h"
 
+#include "base/base.h"
+#include "base/config.h"
 #include "base/stats.h"
 
 #include <stdarg.h>
@@ -10,6 +12,7 @@
 
 #define LINE_MAX_BYTES 2048 /* one write(2), so lines of different threads never mix */
 
+static const char *const names[] = { "error", "warn", "info", "debug" };
 static enum log_level least = LOG_INFO;
 static bool as_json;
 
@@ -108,9 +111,18 @@ static size_t time_stamp(char *out, size_t size)
 	return n + (size_t)snprintf(out + n, size - n, ".%03ldZ", now.tv_nsec / 1000000);
 }
 
+void log_setup_config(const struct config *cfg)
+{
+	enum log_level level = LOG_INFO;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcmp(names[i], cfg->log_level) == 0)
+			level = (enum log_level)i;
+	log_setup(level, strcmp(cfg->log_format, "json") == 0);
+}
+
 void log_write(enum log_level level, const char *fmt, ...)
 {
-	static const char *const names[] = { "error", "warn", "info", "debug" };
 	char message[1024], line[LINE_MAX_BYTES], stamp[32];
 	size_t n;
 	va_list ap;

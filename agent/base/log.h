@@ -10,6 +10,9 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 /* Set once, before the threads start. */
 void log_setup(enum log_level level, bool json);
+struct config;
+/* The same by the options log.level and log.format. */
+void log_setup_config(const struct config *cfg);
 /* fmt makes the message; "key: value" details belong into it, the offending value in quotes. */
 void log_write(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
