@@ -1,0 +1,181 @@
+/* Plans for the `go` tools of this machine: real Go programs of several versions. */
+#include "trace/plan.h"
+
+#include "gobin/gobin.h"
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <glob.h>
+
+static const char *const main_symbols[] = { "runtime.no_such_function", "runtime.main", "runtime.gcStart", NULL };
+static const char *const close_symbols[] = { "os.(*File).Close", NULL };
+static const char *const missing_symbols[] = { "no/such.(*Thing).Call", "no/such.Call", NULL };
+
+enum { PROBE_MAIN, PROBE_CLOSE, PROBE_MISSING };
+static const struct go_probe probes[] = {
+	{ "main", main_symbols, "enter_main", NULL },
+	{ "close", close_symbols, "enter_close", "leave_close" },
+	{ "missing", missing_symbols, "enter_missing", NULL },
+};
+
+enum { FIELD_GOID, FIELD_PATH, FIELD_MISSING, FIELD_SIZE };
+static const struct go_field fields[] = {
+	{ "runtime.g", "goid" },
+	{ "no/such.Cmd|os/exec.Cmd", "Path" },
+	{ "os/exec.Cmd", "NoSuchField" },
+	{ "no/such.Type", "" },
+};
+
+enum { PART_MAIN, PART_CLOSE, PART_FUNCTION_MISSING, PART_FIELD_MISSING, PART_SIZE_MISSING };
+static const struct go_part parts[] = {
+	[PART_MAIN] = { "main", 1u << PROBE_MAIN, 1u << FIELD_GOID, "nothing" },
+	[PART_CLOSE] = { "close", 1u << PROBE_CLOSE, 1u << FIELD_PATH | 1u << FIELD_GOID, "nothing" },
+	[PART_FUNCTION_MISSING] = { "missing", 1u << PROBE_MAIN | 1u << PROBE_MISSING, 0, "nothing" },
+	[PART_FIELD_MISSING] = { "field", 1u << PROBE_MAIN, 1u << FIELD_MISSING, "nothing" },
+	[PART_SIZE_MISSING] = { "size", 1u << PROBE_MAIN, 1u << FIELD_SIZE, "nothing" },
+};
+
+static const struct lib whole = {
+	.name = "whole", .probes = probes, .nprobes = ARRAY_SIZE(probes), .fields = fields,
+	.nfields = ARRAY_SIZE(fields), .parts = parts, .nparts = ARRAY_SIZE(parts),
+};
+
+static const struct lib none = {
+	.name = "none", .probes = probes + PROBE_MISSING, .nprobes = 1,
+	.parts = (const struct go_part[]){ { "none", 1, 0, "everything" } }, .nparts = 1,
+};
+
+static const struct lib too_long = { .name = "too_long", .nfields = GO_FIELDS_MAX + 1 };
+
+static const struct lib *const libs[] = { &none, &whole };
+
+static struct gobin *open_binary(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	enum gobin_why why = GOBIN_OK;
+	struct gobin *g = NULL;
+
+	cr_assert_geq(fd, 0, "%s", path);
+	cr_assert_eq(gobin_open(&g, fd, &why), 0, "%s: %s", path, gobin_why_text(why));
+	return g;
+}
+
+static struct plan *plan_of(const char *path)
+{
+	struct gobin *g = open_binary(path);
+	struct plan *p = NULL;
+
+	cr_assert_eq(plan_make_for(&p, g, libs, ARRAY_SIZE(libs)), 0, "%s", path);
+	gobin_close(&g);
+	return p;
+}
+
+static void for_each_binary(void (*check)(const char *path, const struct plan *p))
+{
+	glob_t found = { 0 };
+
+	(void)glob("/usr/lib/go-1.*/bin/go", 0, NULL, &found);
+	(void)glob("/usr/local/go/bin/go", GLOB_APPEND, NULL, &found);
+	cr_assert_gt(found.gl_pathc, 0, "no go tool is installed");
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		struct plan *p = plan_of(found.gl_pathv[i]);
+
+		check(found.gl_pathv[i], p);
+		plan_free(&p);
+		cr_assert_null(p);
+	}
+	globfree(&found);
+}
+
+static void check_parts(const char *path, const struct plan *p)
+{
+	cr_assert_eq(p->nlibs, 2);
+	cr_assert_eq(p->libs[0].lib, &none);
+	cr_assert_eq(p->libs[0].parts, 0, "%s", path);
+	cr_assert_eq(p->libs[0].probes, 0);
+	cr_assert_eq(p->libs[1].parts, 1u << PART_MAIN | 1u << PART_CLOSE, "%s: %x", path, p->libs[1].parts);
+	cr_assert_eq(p->libs[1].probes, 1u << PROBE_MAIN | 1u << PROBE_CLOSE);
+	cr_assert_str_eq(p->libs[1].funcs[PROBE_MAIN].name, "runtime.main", "the first alternative that exists");
+}
+
+Test(plan, a_part_is_whole_when_all_its_functions_and_fields_are_there)
+{
+	for_each_binary(check_parts);
+}
+
+/* The byte that an x86 RET begins with. */
+static uint8_t byte_at(const char *path, uint64_t offset)
+{
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint8_t byte = 0;
+
+	cr_assert_eq(pread(fd, &byte, 1, (off_t)offset), 1);
+	return byte;
+}
+
+static void check_places(const char *path, const struct plan *p)
+{
+	size_t last = p->nplaces - 1;
+
+	cr_assert_geq(p->nplaces, 3);
+	for (size_t i = 0; i < p->nplaces; i++)
+		cr_assert_eq(p->places[i].lib, 1);
+	cr_assert_eq(p->places[last].probe, PROBE_MAIN);
+	cr_assert_eq(p->places[last].offset, p->libs[1].funcs[PROBE_MAIN].enter_offset);
+	cr_assert_eq(p->places[last - 1].probe, PROBE_CLOSE);
+	cr_assert_eq(p->places[last - 1].offset, p->libs[1].funcs[PROBE_CLOSE].enter_offset);
+	for (size_t i = 0; i + 1 < last; i++) {
+		cr_assert_eq(p->places[i].probe, PROBE_CLOSE | COOKIE_LEAVE);
+		cr_assert_eq(byte_at(path, p->places[i].offset), 0xc3, "%s: place %zu is no RET", path, i);
+	}
+}
+
+Test(plan, ends_are_attached_before_begins_and_later_probes_before_earlier_ones)
+{
+	for_each_binary(check_places);
+}
+
+static void check_shared(const char *path, const struct plan *p)
+{
+	cr_assert_neq(p->slot.map_kind, GO_MAP_NONE, "%s", path);
+	cr_assert_gt(p->slot.ro_hi, p->slot.ro_lo, "%s", path);
+	cr_assert_eq(p->slot.generation, 0, "that is the attacher's");
+}
+
+Test(plan, what_all_libraries_share_is_resolved)
+{
+	for_each_binary(check_shared);
+}
+
+static void check_reasons(const char *path, const struct plan *p)
+{
+	const struct plan_lib *l = &p->libs[1];
+	char text[128];
+
+	(void)path;
+	cr_assert_str_eq(plan_missing(l, PART_MAIN, text, sizeof(text)), "");
+	cr_assert_str_eq(plan_missing(l, PART_FUNCTION_MISSING, text, sizeof(text)),
+			 "function no/such.(*Thing).Call is not in the binary");
+	cr_assert_str_eq(plan_missing(l, PART_FIELD_MISSING, text, sizeof(text)),
+			 "field os/exec.Cmd.NoSuchField has no known offset");
+	cr_assert_str_eq(plan_missing(l, PART_SIZE_MISSING, text, sizeof(text)), "the size of no/such.Type is not known");
+}
+
+Test(plan, what_is_missing_is_said_in_words)
+{
+	for_each_binary(check_reasons);
+}
+
+Test(plan, a_library_whose_tables_are_too_long_is_refused)
+{
+	const struct lib *const bad[] = { &whole, &too_long };
+	struct gobin *g = NULL;
+	struct plan *p = NULL;
+	glob_t found = { 0 };
+
+	cr_assert_eq(glob("/usr/lib/go-1.*/bin/go", 0, NULL, &found), 0);
+	g = open_binary(found.gl_pathv[0]);
+	cr_assert_eq(plan_make_for(&p, g, bad, 2), -EINVAL);
+	cr_assert_null(p);
+	gobin_close(&g);
+	globfree(&found);
+}
