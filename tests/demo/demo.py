@@ -138,8 +138,10 @@ class Demo:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--agent", default=agent_binary(), type=Path, help="the agent to show (build/release/spoor)")
     parser.add_argument("--keep", action="store_true", help="go on until Ctrl-C, for requests of your own")
     args = parser.parse_args()
+    os.environ["SPOOR"] = str(args.agent.resolve())
     missing = needs()
     if missing:
         say("The demo needs:\n" + "\n".join(f"  - {m}" for m in missing))

@@ -1,0 +1,43 @@
+"""Fixtures: a node for each test, one that a whole file shares, and the two that decide what a machine cannot run."""
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from harness.node import Node, make_pki  # noqa: E402
+from harness.paths import agent_binary  # noqa: E402
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: takes its time; CI runs it, `-m 'not slow'` leaves it out")
+
+
+def pytest_sessionstart(session):
+    if os.geteuid() != 0:
+        pytest.exit("these tests load BPF programs and make control groups: run them as root", returncode=1)
+    if not agent_binary().exists():
+        pytest.exit(f"{agent_binary()} is missing: ./run build", returncode=1)
+
+
+@pytest.fixture(scope="session")
+def pki(tmp_path_factory):
+    return make_pki(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture
+def node(tmp_path, pki):
+    """A node of one's own."""
+    it = Node(tmp_path, pki)
+    yield it
+    it.close()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory, pki, request):
+    """A node that all tests of a file share, for those that need no agent of their own."""
+    it = Node(tmp_path_factory.mktemp(request.module.__name__), pki)
+    yield it
+    it.close()
