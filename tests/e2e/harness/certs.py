@@ -13,8 +13,9 @@ class Pair:
 
 
 def _openssl(*args):
-    subprocess.run([tool("openssl"), *map(str, args)], check=True, stdin=subprocess.DEVNULL,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    done = subprocess.run([tool("openssl"), *map(str, args)], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"openssl {args[0]}: {done.stderr}")
 
 
 class Certs:
@@ -55,7 +56,7 @@ class Certs:
         db = self.folder / "db"
         db.mkdir(exist_ok=True)
         (db / "index").write_text("")
-        (db / "serial").write_text("4D2\n")
+        (db / "serial").write_text("04D2\n")
         config = db / "ca.cnf"
         config.write_text(f"[ca]\ndefault_ca=x\n[x]\ndatabase={db}/index\nserial={db}/serial\nnew_certs_dir={db}\n"
                           "default_md=sha256\npolicy=any\nunique_subject=no\n[any]\nCN=supplied\nO=optional\n")

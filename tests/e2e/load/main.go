@@ -84,6 +84,8 @@ func send(c *http.Client, q *request) (res result) {
 	var body io.Reader
 	if q.Body > 0 {
 		body = bytes.NewReader(make([]byte, q.Body))
+	} else if *proto == "h1" {
+		body = struct{ io.Reader }{bytes.NewReader(nil)} // none, but the transport cannot know: it never sends the request again
 	}
 	r, err := http.NewRequestWithContext(ctx, q.Method, *base, body)
 	if err != nil {

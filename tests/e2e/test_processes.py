@@ -1,0 +1,289 @@
+"""The agent beside other processes: who is left alone, PID namespaces, two agents, restarts, churn, memory."""
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from harness import truth
+from harness.load import Request, count, send
+from harness.node import server
+from harness.pods import ANNOTATION, Container, Pod
+from harness.process import rss
+from harness.wait import until
+
+
+def text_of(pid, path):
+    """The bytes of the executable mappings of that file in that process."""
+    found = b""
+    with open(f"/proc/{pid}/mem", "rb") as mem:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            words = line.split()
+            if "x" in words[1] and len(words) > 5 and words[5] == str(path):
+                low, high = (int(x, 16) for x in words[0].split("-"))
+                mem.seek(low)
+                found += mem.read(high - low)
+    assert found
+    return found
+
+
+def changes(a, b):
+    return [i for i, (x, y) in enumerate(zip(a, b)) if x != y]
+
+
+def test_a_process_that_has_not_opted_in_keeps_its_text_unchanged(node):
+    """Field case 17: also when an opted-in pod runs the same file."""
+    sink = node.sink()
+    program = server()
+    yes, no = node.run(program), node.run(program, pod=Pod.of_deployment(opted_in=False))
+    assert yes.port and no.port
+    before = text_of(no.pid, program)
+    assert text_of(yes.pid, program) == before
+    agent = node.agent(sink)
+    agent.wait_traced(yes.pid)
+    send(yes.port, [Request("/fast") for _ in range(20)])
+    send(no.port, [Request("/fast") for _ in range(20)])
+    probes = agent.process_state(yes.pid)["probes"]
+    patched = changes(text_of(yes.pid, program), before)
+    assert len(patched) == probes > 0, f"{probes} probes are {len(patched)} changed bytes"
+    assert text_of(no.pid, program) == before
+    # Opted out again: back to what it was.
+    yes.pod.annotations[ANNOTATION] = "false"
+    agent.wait_untraced(yes.pid)
+    until(lambda: text_of(yes.pid, program) == before, 5, "the text is as it was")
+
+
+def test_the_agent_touches_no_text_before_it_knows_the_pod(node):
+    node.kubelet.mode = "500"
+    program = server()
+    target = node.run(program)
+    assert target.port
+    before = text_of(target.pid, program)
+    node.agent(node.sink(), ready=False)
+    time.sleep(2)
+    assert text_of(target.pid, program) == before
+    node.kubelet.mode = "ok"
+
+
+def test_an_agent_in_a_pid_namespace_of_its_own(node):
+    """As on kind: BPF sees other pids than the agent. Processes of the node are below it in the same namespace."""
+    sink = node.sink()
+    script = node.folder / "inside.sh"
+    # One namespace holds both: the program and the agent, which sees the program under another pid than BPF does.
+    program = server()
+    pod = Pod.of_deployment()
+    folders = node.cgroups.make(pod, pod.main)
+    enter = " && ".join(f"echo 0 >'{f}/cgroup.procs'" for f in folders)
+    script.write_text(f"#!/bin/sh\n(sleep 1.5; {enter} && exec {program} -truth >'{node.folder}/program.out') &\n"
+                      f"(sleep 3; {enter} && exec {program} >'{node.folder}/second.out') &\nexec \"$@\"\n")
+    script.chmod(0o755)
+    node.kubelet.set(pod)
+    agent = node.agent(sink, wrap=["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--", script])
+
+    def ports():
+        out = [node.folder / n for n in ("program.out", "second.out")]
+        if all(p.exists() and p.read_text().strip() for p in out):
+            import json
+            return [json.loads(p.read_text().splitlines()[0])["ports"]["h1"] for p in out]
+    first, second = until(ports, 15, "both programs listen")
+    until(lambda: sum(1 for p in agent.status()["processes"] if p["state"] == "traced") == 2, 15,
+          lambda: f"both are traced: {agent.status()['processes']}")
+    requests = send(first, [Request("/fast") for _ in range(50)]) + send(second, [Request("/fast") for _ in range(50)])
+    sink.wait(100)
+    truth.check(sink.spans, requests)
+    truth.check_pod(sink.spans, pod)
+    assert all(p["pid"] < 1000 for p in agent.status()["processes"] if p["state"] == "traced"), "pids as it sees them"
+
+
+def test_two_agents_on_one_node_do_not_disturb_each_other(node):
+    sinks = [node.sink(), node.sink()]
+    target = node.run()
+    agents = [node.agent(s) for s in sinks]
+    for agent in agents:
+        agent.wait_traced(target.pid)
+    requests = send(target.port, [Request("/fast") for _ in range(200)], workers=8)
+    for sink in sinks:
+        truth.check(sink.wait(200), requests)
+    agents[0].stop()
+    more = send(target.port, [Request("/fast") for _ in range(50)])
+    sinks[1].wait(250)
+    truth.check(sinks[1].spans, requests + more)
+
+
+@pytest.mark.slow
+def test_fifty_restarts_of_the_agent_leave_nothing_behind(node):
+    """Field case 20."""
+    sink = node.sink()
+    program = server()
+    target = node.run(program)
+    assert target.port
+    before = text_of(target.pid, program)
+    total = []
+    for i in range(50):
+        agent = node.agent(sink, start=i == 0, ready=i == 0) if i == 0 else agent.start()
+        agent.wait_traced(target.pid)
+        total += send(target.port, [Request("/fast")])
+        agent.stop(signal.SIGKILL if i % 5 == 4 else signal.SIGTERM, code=None if i % 5 == 4 else 0)
+    until(lambda: text_of(target.pid, program) == before, 5, "the text is as it was")
+    # A killed agent may take the last spans along; one that was asked to end may not.
+    sure = [r for i, r in enumerate(total) if i % 5 != 4]
+    assert {r.rid for r in sure} <= {s.rid for s in sink.spans}
+    assert len({s.rid for s in sink.spans}) == len(sink.spans)
+
+
+def resources(agent):
+    """What the agent holds: fds, memory, slots in use."""
+    pid = agent.real_pid
+    return len(os.listdir(f"/proc/{pid}/fd")), rss(pid), agent.metric("spoor_instrumented_processes")
+
+
+def churn(node, agent, seconds):
+    """Programs start, serve one request each, and end, some of them killed at once; others are no Go at all."""
+    n, end = 0, time.monotonic() + seconds
+    programs = [server("1.26"), server("1.19"), server("1.27", "pie")]
+    while time.monotonic() < end:
+        pod = Pod.of_deployment()
+        target = node.run(programs[n % 3], pod=pod)
+        for _ in range(20):
+            subprocess.run(["/bin/true"], check=True)
+        if n % 3:
+            agent.wait_traced(target.pid)
+            send(target.port, [Request("/fast")])
+        target.stop(signal.SIGKILL)
+        node.kubelet.remove(pod)
+        node.targets.remove(target)
+        n += 1
+    return n
+
+
+def test_process_churn_returns_to_the_base_line(node):
+    """Field case 20 (some 30 seconds here; CHURN_SECONDS=600 makes it ten minutes)."""
+    seconds = float(os.environ.get("CHURN_SECONDS", 30))
+    sink = node.sink()
+    agent = node.agent(sink)
+    churn(node, agent, 8)  # caches and pools are warm now
+    until(lambda: agent.metric("spoor_instrumented_processes") == 0, 10, "all are gone")
+    fds, memory, _ = resources(agent)
+    n = churn(node, agent, seconds)
+    until(lambda: agent.metric("spoor_instrumented_processes") == 0, 10, "all are gone")
+    time.sleep(1)
+    after = resources(agent)
+    assert after[0] <= fds + 1, f"{fds} fds before, {after[0]} after {n} programs"
+    assert after[1] <= memory + (2 << 20), f"{memory >> 10} KB before, {after[1] >> 10} KB after {n} programs"
+    assert agent.conservation()["open"] == 0
+    known = [p for p in agent.status()["processes"] if p["state"] == "traced"]
+    assert not known, "no ghosts on the status page"
+
+
+def test_twenty_traced_programs_cost_little_memory_and_it_comes_back(node):
+    """Field case 19, the first half."""
+    sink = node.sink()
+    agent = node.agent(sink)
+    first = node.run()
+    agent.wait_traced(first.pid)
+    one = rss(agent.real_pid)
+    targets = [node.run() for _ in range(19)]
+    for target in targets:
+        agent.wait_traced(target.pid, 30)
+    twenty = rss(agent.real_pid)
+    assert twenty - one < 6 << 20, f"{one >> 10} KB with one, {twenty >> 10} KB with twenty"
+    for target in targets:
+        target.stop()
+    until(lambda: agent.metric("spoor_instrumented_processes") == 1, 20, "one is left")
+    time.sleep(1)
+    assert rss(agent.real_pid) < twenty + (1 << 20)
+
+
+def test_a_full_target_table_is_told_and_room_is_used_again(node):
+    sink = node.sink()
+    agent = node.agent(sink, targets__max=2)
+    targets = [node.run() for _ in range(2)]
+    for target in targets:
+        agent.wait_traced(target.pid)
+    third = node.run()
+    until(lambda: agent.metrics()['spoor_attach_failures_total{reason="no_slot"}'] >= 1, 10, "it is counted")
+    state = agent.process_state(third.pid)
+    assert state["state"] != "traced" and "targets.max" in state["reason"], state
+    targets[0].stop(signal.SIGKILL)
+    agent.wait_traced(third.pid, 40)
+
+
+def test_in_flight_requests_of_an_ended_program_leave_nothing(node):
+    """Requests that never end: process exit, opt-out. They are counted."""
+    sink = node.sink()
+    agent = node.agent(sink)
+    target = node.run()
+    agent.wait_traced(target.pid)
+    slow = subprocess.Popen(["sh", "-c", f"for i in 1 2 3 4 5; do curl -s -m 4 'http://127.0.0.1:{target.port}/slow?ms=3000' & done; wait"],
+                            stdout=subprocess.DEVNULL)
+    time.sleep(1)
+    target.stop(signal.SIGKILL)
+    slow.wait(10)
+    until(lambda: agent.metric("spoor_bpf_abandoned_total") >= 5 or agent.metric("spoor_operations_abandoned_total") >= 5, 10,
+          lambda: f"five abandoned operations are counted: {[k for k in agent.metrics() if 'aband' in k]}")
+    assert not sink.spans
+
+
+def test_opt_out_in_the_middle_of_a_request_and_in_again(node):
+    sink = node.sink()
+    agent = node.agent(sink)
+    target = node.run()
+    agent.wait_traced(target.pid)
+    import threading
+    slow = [Request("/slow?ms=3000") for _ in range(5)]
+    thread = threading.Thread(target=send, args=(target.port, slow), kwargs={"workers": 5})
+    thread.start()
+    time.sleep(0.5)
+    target.pod.annotations[ANNOTATION] = "false"
+    agent.wait_untraced(target.pid)
+    target.pod.annotations[ANNOTATION] = "true"
+    agent.wait_traced(target.pid)
+    thread.join()
+    fresh = send(target.port, [Request("/fast") for _ in range(5)])
+    until(lambda: {r.rid for r in fresh} <= {s.rid for s in sink.spans}, 10, "new requests are spans")
+    time.sleep(0.5)
+    assert not {r.rid for r in slow} & {s.rid for s in sink.spans}, "of the old ones no half is told"
+
+
+def test_programs_that_are_only_a_client_are_no_error(node):
+    """Field case 10: nothing to serve; the server's probes stay away or idle, and the reason is told."""
+    from harness import gobuild
+    from harness.node import NET_HTTP
+    sink = node.sink()
+    backend = node.run()
+    agent = node.agent(sink)
+    agent.wait_traced(backend.pid)
+    client = node.run(gobuild.build(NET_HTTP / "client"), f"http://127.0.0.1:{backend.port}/fast?rid=from-client")
+    until(lambda: any(s.rid == "from-client" for s in sink.spans), 10, "its calls are the server's spans")
+    state = until(lambda: (s := agent.process_state(client.pid)).get("state") not in (None, "pending") and s, 10, "it is decided")
+    assert state["reason"], state
+    assert client.process.running and not [s for s in sink.spans if s.resource.get("container.id") == client.container.id]
+
+
+def test_health_stays_good_under_load_and_idle(node):
+    sink = node.sink()
+    target = node.run()
+    agent = node.agent(sink)
+    agent.wait_traced(target.pid)
+    count(target.port, 3, workers=8)
+    assert agent.get("/healthz")[0] == 200
+    from harness.process import cpu
+    time.sleep(2)
+    begin = cpu(agent.real_pid)
+    time.sleep(5)
+    assert cpu(agent.real_pid) - begin < 0.15, "an idle agent costs next to nothing"
+    assert agent.get("/healthz")[0] == 200
+
+
+def test_containers_of_one_pod_come_and_go_by_name(node):
+    sink = node.sink()
+    agent = node.agent(sink)
+    pod = Pod.of_deployment(containers=[Container("a"), Container("b")])
+    a, b = node.run(pod=pod), node.run(pod=pod, container=pod.containers[1])
+    for t in (a, b):
+        agent.wait_traced(t.pid)
+    pod.annotations["spoor.dev/containers"] = "b"
+    agent.wait_untraced(a.pid)
+    assert agent.traced(b.pid)
