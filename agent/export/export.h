@@ -25,7 +25,7 @@ struct export_result {
 	enum export_reason reason; /* of everything but DONE */
 	size_t rejected; /* spans that the receiver refused in a partial success */
 	uint64_t after_ms; /* RETRY: not before; 0: the caller's back-off */
-	char message[320]; /* one sentence for the log, "" when there is nothing to say */
+	char message[640]; /* one sentence for the log, "" when there is nothing to say */
 };
 
 /* Some spans of a batch, and how long they may take. */

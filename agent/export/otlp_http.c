@@ -227,7 +227,7 @@ static void no_answer(const struct otlp_http *h, CURLcode code, struct export_re
 	default:
 		out->reason = EXPORT_CONNECT;
 	}
-	(void)snprintf(out->message, sizeof(out->message), "%s",
+	(void)snprintf(out->message, sizeof(out->message), "%.200s: %s", h->url,
 		       *h->error ? h->error : curl_easy_strerror(code));
 }
 
@@ -248,11 +248,12 @@ static void accepted(struct otlp_http *h, size_t count, struct export_result *ou
 	out->reason = EXPORT_REJECTED;
 	out->rejected = answer.rejected < count ? answer.rejected : count;
 	if (out->rejected)
-		(void)snprintf(out->message, sizeof(out->message), "%zu of %zu spans rejected: %s",
-			       out->rejected, count, answer.message);
+		(void)snprintf(out->message, sizeof(out->message),
+			       "%.200s: %zu of %zu spans rejected: %s", h->url, out->rejected,
+			       count, answer.message);
 	else if (*answer.message)
-		(void)snprintf(out->message, sizeof(out->message), "accepted with a warning: %s",
-			       answer.message);
+		(void)snprintf(out->message, sizeof(out->message),
+			       "%.200s: accepted with a warning: %s", h->url, answer.message);
 }
 
 /* What the status code means: OpenTelemetry Protocol Specification, "OTLP/HTTP Response",
@@ -285,7 +286,7 @@ static void answered(struct otlp_http *h, long status, size_t count, struct expo
 		out->verdict = EXPORT_DROP;
 	}
 	otlp_printable(body, sizeof(body), h->response, h->response_used);
-	(void)snprintf(out->message, sizeof(out->message), "HTTP %ld%s%s", status,
+	(void)snprintf(out->message, sizeof(out->message), "%.200s: HTTP %ld%s%s", h->url, status,
 		       *body ? ": " : "", body);
 }
 
