@@ -7,13 +7,15 @@
 /* Written by the agent at attach time, handed back by the kernel on every hit, copied into every
  * event: the only identity that crosses the boundary. */
 struct cookie {
-	__u16 slot; /* which traced process: index into the target table and each library's slots map */
+	__u16 slot; /* which traced process: index into the target table and each library's slots
+		       map */
 	__u8 lib;   /* index of the library in the agent's list */
 	__u8 probe; /* index in the library's probe table */
 	__u32 generation; /* of the slot: it is reused only with a new one */
 };
 
-/* Every library has this many places in the dispatcher's PROG_ARRAY: enter programs, then leave programs. */
+/* Every library has this many places in the dispatcher's PROG_ARRAY: enter programs, then leave
+ * programs. */
 #define LIB_PROBES_MAX 16
 #define LIBS_MAX       32
 
@@ -52,24 +54,26 @@ struct event {
 	X(G_PARENT_GOID, "runtime.g", "parentGoid")
 
 /* How the root and the parent decide (agent/trace/sampler.h fills it). */
-#define SAMPLE_ROOT      0 /* decide as if there were no parent, by the ratio */
+#define SAMPLE_ROOT        0 /* decide as if there were no parent, by the ratio */
 #define SAMPLE_LIKE_PARENT 1 /* follow the inbound sampled flag */
 
 /* One entry of a library's "slots" ARRAY map: all that its probes must know of one process. */
 struct go_slot {
 	__u32 generation; /* 0: the slot is not in use, the probe does nothing */
-	__u32 parts;      /* bit n: part n of the library is whole in this binary, see struct go_part */
-	__u64 sample_below; /* a root is sampled when the last 8 bytes of its trace id, big-endian, are below; ~0: always */
+	__u32 parts; /* bit n: part n of the library is whole in this binary, see struct go_part */
+	__u64 sample_below;  /* a root is sampled when the last 8 bytes of its trace id, big-endian,
+				are below; ~0: always */
 	__u8 sample_inbound; /* SAMPLE_* */
 	__u8 map_kind;       /* GO_MAP_* */
 	__u16 map_group;     /* GO_MAP_SWISS: bytes of a group, and in it: */
 	__u16 map_key, map_key_stride, map_elem, map_elem_stride;
-	__u64 ro_lo, ro_hi; /* read-only data as loaded: a string in here is a literal, sent as its offset; 0: none */
+	__u64 ro_lo, ro_hi; /* read-only data as loaded: a string in here is a literal, sent as its
+			       offset; 0: none */
 	__u16 at[GO_FIELDS_MAX]; /* byte offsets of the library's fields, GO_ABSENT where unknown */
 };
 
-/* Key of every hash map in which a library remembers something of one process: the agent purges by the
- * slot. Values of operations begin with a __u32 that is not 0 while one is open. */
+/* Key of every hash map in which a library remembers something of one process: the agent purges by
+ * the slot. Values of operations begin with a __u32 that is not 0 while one is open. */
 struct op_key {
 	__u32 slot, pad;
 	__u64 id; /* the library's: address of g, goid, a pointer */
@@ -92,7 +96,8 @@ static inline __u32 progs_index(__u8 lib, __u8 probe)
 	       (probe & (LIB_PROBES_MAX - 1));
 }
 
-/* One record of the exec ring: a process has called execve. pid and tgid of the initial PID namespace. */
+/* One record of the exec ring: a process has called execve. pid and tgid of the initial PID
+ * namespace. */
 struct exec_event {
 	__u32 pid, pad;
 	__u64 time_ns; /* CLOCK_BOOTTIME */

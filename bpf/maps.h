@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
- * maps.h - the maps that all BPF objects share. core.bpf.c's are the real ones; the agent puts them in the place of each
- * library's by name, before it loads the library. */
+ * maps.h - the maps that all BPF objects share. core.bpf.c's are the real ones; the agent puts them
+ * in the place of each library's by name, before it loads the library. */
 #pragma once
 #include <linux/bpf.h>
 
@@ -30,7 +30,8 @@ struct {
 	__type(value, struct control);
 } control SEC(".maps");
 
-/* Adds one to a row of stats.h. Atomic: a program may be preempted by another one on the same CPU. */
+/* Adds one to a row of stats.h. Atomic: a program may be preempted by another one on the same CPU.
+ */
 #define count(id) count_at(COUNTER_##id)
 static __always_inline void count_at(__u32 at)
 {

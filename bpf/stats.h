@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
- * stats.h - what the kernel side counts, one row each: every lost or refused event is in one of them. The rows are rows of
- * agent/base/stats.h as well (the agent adds the per-CPU sums to its own table and may add to a row itself). */
+ * stats.h - what the kernel side counts, one row each: every lost or refused event is in one of
+ * them. The rows are rows of agent/base/stats.h as well (the agent adds the per-CPU sums to its own
+ * table and may add to a row itself). */
 #pragma once
 
-/* id, kind, family without "spoor_", labels, help. Rows of one family stand together; the first one's help counts. */
+/* id, kind, family without "spoor_", labels, help. Rows of one family stand together; the first
+ * one's help counts. */
 #define KERNEL_STATS(X)                                                                            \
-	X(exec_missed, COUNTER, "exec_events_missed_total", "", "execve notifications lost because the exec ring was full") \
-	X(lost_ring_full, COUNTER, "bpf_lost_events_total", "reason=\"ring_full\"", "Records that found no room in the ring") \
-	X(hits_stale, COUNTER, "bpf_ignored_hits_total", "reason=\"stale_slot\"", "Probe hits that did nothing, by reason") \
+	X(exec_missed, COUNTER, "exec_events_missed_total", "",                                    \
+	  "execve notifications lost because the exec ring was full")                              \
+	X(lost_ring_full, COUNTER, "bpf_lost_events_total", "reason=\"ring_full\"",                \
+	  "Records that found no room in the ring")                                                \
+	X(hits_stale, COUNTER, "bpf_ignored_hits_total", "reason=\"stale_slot\"",                  \
+	  "Probe hits that did nothing, by reason")                                                \
 	X(hits_no_program, COUNTER, "bpf_ignored_hits_total", "reason=\"no_program\"", "")         \
-	X(ops_no_room, COUNTER, "operations_skipped_total", "reason=\"no_room\"", "Operations that could not be followed, by reason") \
+	X(ops_no_room, COUNTER, "operations_skipped_total", "reason=\"no_room\"",                  \
+	  "Operations that could not be followed, by reason")                                      \
 	X(ops_no_buffer, COUNTER, "operations_skipped_total", "reason=\"no_buffer\"", "")          \
 	X(ops_unreadable, COUNTER, "operations_skipped_total", "reason=\"unreadable\"", "")        \
-	X(ops_new_begin, COUNTER, "operations_abandoned_total", "reason=\"new_begin\"", "Operations that began and whose end was never seen, by reason") \
+	X(ops_new_begin, COUNTER, "operations_abandoned_total", "reason=\"new_begin\"",            \
+	  "Operations that began and whose end was never seen, by reason")                         \
 	X(ops_process_exit, COUNTER, "operations_abandoned_total", "reason=\"process_exit\"", "")  \
 	X(ops_opt_out, COUNTER, "operations_abandoned_total", "reason=\"opt_out\"", "")            \
-	X(reads_headers, COUNTER, "bpf_read_failures_total", "what=\"headers\"", "Things of the traced program that could not be read, the span goes without, by what") \
+	X(reads_headers, COUNTER, "bpf_read_failures_total", "what=\"headers\"",                   \
+	  "Things of the traced program that could not be read, the span goes without, by what")   \
 	X(reads_string, COUNTER, "bpf_read_failures_total", "what=\"string\"", "")
 
 #define X(id, ...) COUNTER_##id,

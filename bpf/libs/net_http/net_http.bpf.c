@@ -10,19 +10,20 @@ struct begin {
 	__u32 kind, fields;
 };
 
+static __always_inline int is_preface(struct go_str method)
+{
+	__u32 text = 0;
+
+	return method.len == 3 && !go_read(&text, 3, method.ptr) && text == 0x495250; /* "PRI" */
+}
+
 /* HTTP/1 is served through serverHandler.ServeHTTP as well as net/http's own HTTP/2; the preface of
  * HTTP/2, which HTTP/1 parses as a request "PRI * HTTP/2.0", is HTTP/1's. */
 static __always_inline __u32 server_kind(const struct go_slot *s, const char *req)
 {
-	struct go_str method;
-	__u32 text = 0;
-
 	if (go_u64(req, s->at[F_REQ_MAJOR], STRUCT_MAX) < 2)
 		return OP_H1;
-	method = go_str(req, s->at[F_REQ_METHOD], STRUCT_MAX);
-	if (method.len == 3 && !go_read(&text, 3, method.ptr) && text == 0x495250)
-		return OP_H1;
-	return OP_H2;
+	return is_preface(go_str(req, s->at[F_REQ_METHOD], STRUCT_MAX)) ? OP_H1 : OP_H2;
 }
 
 static __always_inline __u32 kind_part(__u32 kind)
@@ -209,9 +210,47 @@ int net_http_conn_end(struct pt_regs *ctx)
 	return end(ctx, END_UNWOUND, 0, 1);
 }
 
+/* HTTP/2 without TLS begins as a request of HTTP/1, "PRI * HTTP/2.0" or one with Http2-Settings,
+ * that its server then hijacks: golang.org/x/net/http2 serves what was asked for as a stream, and
+ * that is the request. */
+static __always_inline int is_handover(const struct op *op, const struct go_slot *s,
+				       struct scratch *b)
+{
+	struct request r = { .buf = b->req, .fields = F_REQ_SIZE };
+	struct header_walk w = { .slot = s, .buf = b->group, .found = { .h2_settings = 1 } };
+
+	if (op->active != OP_H1 || read_struct(b->req, s, F_REQ_SIZE, op->req))
+		return 0;
+	if (is_preface(request_str(s, &r, METHOD)))
+		return 1;
+	if (!(s->parts & (NET_HTTP_PART_XNET | NET_HTTP_PART_WRAP)))
+		return 0;
+	(void)header_find(&w, request_u64(s, &r, HEADER));
+	return w.found.h2_settings == 2;
+}
+
 /* func (w *response) Hijack() */
 SEC("uprobe.multi")
 int net_http_hijack(struct pt_regs *ctx)
 {
-	return end(ctx, END_HIJACKED, GO_P1(ctx), 0);
+	struct cookie c;
+	const struct go_slot *s = go_slot(ctx, &c);
+	struct op_key k;
+	struct scratch *b;
+	struct op *op;
+
+	if (!s)
+		return 0;
+	k = op_key(ctx, &c);
+	op = bpf_map_lookup_elem(&net_http_ops, &k);
+	if (!op || !op->active || op->writer != GO_P1(ctx))
+		return 0;
+	b = net_http_scratch_take();
+	if (!b)
+		return 0;
+	if (!is_handover(op, s, b))
+		op_end(op, s, b, END_HIJACKED);
+	net_http_scratch_put(b);
+	op->active = 0;
+	return 0;
 }

@@ -79,11 +79,13 @@ enum net_http_field { NET_HTTP_FIELDS(X) NET_HTTP_NFIELDS };
 	(NET_HTTP_REMOTE_MAX + NET_HTTP_AGENT_MAX + NET_HTTP_STATE_MAX + NET_HTTP_METHOD_MAX + 1 + \
 	 NET_HTTP_TARGET_MAX + NET_HTTP_HOST_MAX + NET_HTTP_PATTERN_MAX)
 
-#define NET_HTTP_TLS      0x01
-#define NET_HTTP_JOINED   0x02 /* one byte stands between method and target, as on the request line \
-				*/
-#define NET_HTTP_LITERAL  0x04 /* the pattern lies in the program's read-only data, at pattern_at  \
-				*/
+#define NET_HTTP_TLS 0x01
+#define NET_HTTP_JOINED                                                                            \
+	0x02 /* one byte stands between method and target, as on the request line                  \
+	      */
+#define NET_HTTP_LITERAL                                                                           \
+	0x04 /* the pattern lies in the program's read-only data, at pattern_at                    \
+	      */
 #define NET_HTTP_HIJACKED 0x08
 #define NET_HTTP_ABORTED                                                                           \
 	0x10 /* with EVENT_PANICKED: http.ErrAbortHandler, or the goroutine was ended */

@@ -30,7 +30,8 @@ struct op {
 	__u32 at;     /* bytes of data: remote, agent, state */
 	__u64 req, writer;
 	__u64 remote_ptr,
-		agent_key; /* of the connection: its address string, the interned "User-Agent" */
+		agent_key;    /* of the connection: its address string, the interned "User-Agent" */
+	struct go_str method; /* as it came: handlers change Request.Method */
 	struct go_random random;
 	struct net_http_event rec;
 	char data[OP_DATA] __attribute__((aligned(8)));
@@ -143,6 +144,7 @@ static __noinline int op_begin(struct op *op, const struct go_slot *s, struct sc
 		return 0;
 	ev = &op->rec.ev;
 	ev->flags = 0;
+	op->method = request_str(s, &r, METHOD);
 	/* A connection's address is one string, so its pointer stays the same, and its text where
 	 * it is. */
 	v = request_str(s, &r, REMOTE);
@@ -177,15 +179,19 @@ static __noinline int op_begin(struct op *op, const struct go_slot *s, struct sc
 /* ---- end ---- */
 
 /* The route that the server's own request carries, if any: Pattern (Go >= 1.23), else pat->str
- * (1.22). */
-static __always_inline struct go_str request_pattern(const char *req, const struct go_slot *s)
+ * (1.22). Where ServeMux redirects to the clean form of a path, it leaves pat empty and puts that
+ * path into Pattern (up to Go 1.25; 1.26 for CONNECT): no route. */
+static __always_inline struct go_str request_pattern(const char *req, const struct go_slot *s,
+						     __u32 status)
 {
 	struct go_str p = go_str(req, s->at[F_REQ_PATTERN], STRUCT_MAX), none = {};
-	__u64 pat;
+	__u64 pat = go_u64(req, s->at[F_REQ_PAT], STRUCT_MAX);
 
-	if (s->at[F_REQ_PATTERN] != GO_ABSENT)
+	if (s->at[F_REQ_PATTERN] != GO_ABSENT) {
+		if (!pat && status >= 300 && status < 400)
+			return none;
 		return p;
-	pat = go_u64(req, s->at[F_REQ_PAT], STRUCT_MAX);
+	}
 	if (!pat || s->at[F_PATTERN_STR] == GO_ABSENT ||
 	    go_read(&p, sizeof(p), pat + s->at[F_PATTERN_STR]))
 		return none;
@@ -258,6 +264,17 @@ static __always_inline __u64 op_written(const struct op *op, const struct go_slo
 	return go_u64(resp, s->at[at], STRUCT_MAX);
 }
 
+/* The method as the client sent it. Its bytes are surely still there when they stand before the
+ * target on the request line, or are a literal; else the method is taken as it is now. */
+static __always_inline struct go_str op_method(const struct op *op, const struct go_slot *s,
+					       struct go_str now, struct go_str target)
+{
+	if (target.ptr - op->method.ptr == op->method.len + 1 ||
+	    op->method.ptr - s->ro_lo < s->ro_hi - s->ro_lo)
+		return op->method;
+	return now;
+}
+
 /* Method and target, and mostly as one run of bytes: the request line. */
 static __always_inline __u32 put_line(struct net_http_event *rec, char *data, __u32 at,
 				      struct go_str m, struct go_str t)
@@ -297,7 +314,7 @@ static __noinline int op_end(struct op *op, const struct go_slot *s, struct scra
 {
 	struct request r = {};
 	struct net_http_event *rec;
-	struct go_str none = {}, pattern;
+	struct go_str none = {}, pattern, target, method;
 	__u32 at;
 
 	if (!op || !s || !b)
@@ -319,19 +336,19 @@ static __noinline int op_end(struct op *op, const struct go_slot *s, struct scra
 		rec->bits |= NET_HTTP_HIJACKED;
 	if (request_u64(s, &r, TLS))
 		rec->bits |= NET_HTTP_TLS;
-	pattern = op->req ? request_pattern(b->req, s) : none;
+	pattern = op->req ? request_pattern(b->req, s, rec->status) : none;
+	target = request_str(s, &r, URI);
+	method = op_method(op, s, request_str(s, &r, METHOD), target);
 	if (rec->ev.flags & EVENT_SAMPLED) {
 		at = cap(op->at, OP_DATA);
 		for (__u32 i = 0; i < OP_DATA / 8 && 8 * i < at; i++)
 			((__u64 *)b->data)[i] = ((const __u64 *)op->data)[i];
-		at = put_line(rec, b->data, at, request_str(s, &r, METHOD),
-			      request_str(s, &r, URI));
+		at = put_line(rec, b->data, at, method, target);
 		at += rec->host_len =
 			put_str(&rec->ev, b->data, at, request_str(s, &r, HOST), NET_HTTP_HOST_MAX);
 	} else {
 		rec->remote_len = rec->agent_len = rec->state_len = 0;
-		at = rec->method_len = put_str(&rec->ev, b->data, 0, request_str(s, &r, METHOD),
-					       NET_HTTP_METHOD_MAX);
+		at = rec->method_len = put_str(&rec->ev, b->data, 0, method, NET_HTTP_METHOD_MAX);
 	}
 	at = put_pattern(rec, s, b->data, at, pattern);
 	rec->ev.end_ns = bpf_ktime_get_boot_ns();
