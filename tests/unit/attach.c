@@ -17,6 +17,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -518,6 +519,44 @@ Test(attach, the_kernel_memory_is_known)
 	cr_assert_gt(attach_memory(attach), before, "the library's maps are counted");
 	cr_assert_lt(attach_memory(attach), 8 << 20, "and the shared ones once");
 	attach_detach(attach, list, 1);
+}
+
+/* In there a process has other pids for itself than for BPF, as on kind and minikube. Exit status 0: all as it should be. */
+static int in_pid_namespace(void)
+{
+	struct attached *list[1];
+	uint16_t slot;
+	size_t got;
+
+	if (getpid() != 1)
+		return 2;
+	set_up();
+	if (!attach_kernel(attach)->own_pid_namespace || !attach_kernel(attach)->pid_filter_exact)
+		return 3;
+	if (ring_start(ring))
+		return 4;
+	list[0] = follow(getpid(), &slot);
+	(void)toy_place(2);
+	got = receive(1, NULL);
+	attach_detach(attach, list, 1);
+	tear_down();
+	return got == 1 ? 0 : 5;
+}
+
+TestSuite(attach_nested, .timeout = 60);
+
+Test(attach_nested, in_a_pid_namespace_of_its_own_the_agent_knows_it_and_traces_all_the_same)
+{
+	int status = -1;
+	pid_t pid;
+
+	cr_assert_eq(unshare(CLONE_NEWPID), 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(in_pid_namespace());
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert(WIFEXITED(status));
+	cr_assert_eq(WEXITSTATUS(status), 0, "%d", WEXITSTATUS(status));
 }
 
 TestSuite(attach_small, .fini = tear_down, .timeout = 60);
