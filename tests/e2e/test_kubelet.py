@@ -10,7 +10,9 @@ from harness.wait import stays, until
 
 
 def kubelet_of(agent):
-    return agent.status()["kubelet"]
+    """Its part of the status page; `error` is what went wrong with the last list, "" nothing."""
+    state = agent.status()["kubelet"]
+    return {**state, "error": "" if state["state"] == "ok" else state["state"]}
 
 
 FAULTS = {

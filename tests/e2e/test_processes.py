@@ -221,7 +221,7 @@ def test_in_flight_requests_of_an_ended_program_leave_nothing(node):
     time.sleep(1)
     target.stop(signal.SIGKILL)
     slow.wait(10)
-    until(lambda: agent.metric("spoor_bpf_abandoned_total") >= 5 or agent.metric("spoor_operations_abandoned_total") >= 5, 10,
+    until(lambda: agent.metrics()['spoor_operations_abandoned_total{reason="process_exit"}'] == 5, 10,
           lambda: f"five abandoned operations are counted: {[k for k in agent.metrics() if 'aband' in k]}")
     assert not sink.spans
 

@@ -74,14 +74,15 @@ def test_every_process_and_pod_has_one_state_and_one_reason(node):
     assert state["probes"] > 0 and state["spans"] == 3 and state["last_event"] and state["reason"]
     assert state["pod"] == targets["traced"].pod.name and state["container"] == "app"
     library = next(lib for lib in state["libraries"] if lib["name"] == "net_http")
-    assert library["spans"] == 3 and library["probes"] == state["probes"]
+    assert library["spans"] == 3 and library["probes"] and all(part["name"] for part in library["parts"])
     not_go = agent.process_state(targets["not_go"].pid)
     assert not_go["state"] == "not_go" and not_go["reason"], not_go
     pods = {p["name"]: p for p in agent.status()["pods"]}
     for kind, target in targets.items():
         pod = pods[target.pod.name]
         assert pod["reason"], f"{kind}: {pod}"
-    assert pods[targets["traced"].pod.name]["state"] == "traced"
+    traced = pods[targets["traced"].pod.name]
+    assert traced["selected"] and (traced["processes"], traced["traced"]) == (1, 1)
     assert "false" in pods[targets["refused"].pod.name]["reason"], pods[targets["refused"].pod.name]
     assert ANNOTATION in pods[targets["not_selected"].pod.name]["reason"]
 

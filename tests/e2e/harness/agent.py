@@ -183,7 +183,7 @@ class Agent:
 
     def process_state(self, pid):
         """Its entry of /status for that process, or {}."""
-        return next((p for p in self.status().get("processes", []) if p.get("pid") == pid), {})
+        return next((p for p in self.status().get("processes", []) if p.get("pid") == pid and p.get("state") != "ended"), {})
 
     def traced(self, pid):
         return self.process_state(pid).get("state") == "traced"
