@@ -149,9 +149,11 @@ func runTemplate(opt options, name, folder string) error {
 	if err != nil {
 		return err
 	}
+	var text strings.Builder
 	for _, m := range manifests {
-		fmt.Printf("---\n# Source: %s\n%s\n", m.Name, m.Content)
+		fmt.Fprintf(&text, "---\n# Source: %s\n%s\n", m.Name, m.Content)
 	}
+	fmt.Println(strings.TrimSpace(text.String()))
 	for _, h := range hooks {
 		fmt.Printf("---\n# Source: %s\n%s\n", h.Path, h.Manifest)
 	}

@@ -1,0 +1,390 @@
+#!/usr/bin/env python3
+"""Proves on a real cluster that the chart and the plain manifests do the main job.
+
+    check.py helm        installs by helm with default values, on a kubelet whose certificate the cluster signed
+    check.py manifests   installs by kubectl apply -f k8s/, on a kubelet with a certificate of its own
+
+Runs inside the cluster's namespaces: run.sh starts it. Each result is one line; the counts go to CLUSTER_DIR/results."""
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import traceback
+
+import kubernetes as k8s
+from kubernetes import Failed, get, helm, kubectl, pods, probes, spans_of, status, wait_until
+
+CAPABILITIES = 1 << 2 | 1 << 19 | 1 << 38 | 1 << 39  # DAC_READ_SEARCH, SYS_PTRACE, PERFMON, BPF
+AGENT = "app.kubernetes.io/name=spoor,app.kubernetes.io/component=agent"
+CHART = k8s.ROOT / "helm/spoor"
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def expect(what, wanted, got):
+    if wanted != got:
+        raise Failed(f"{what}: wanted {wanted!r}, got {got!r}")
+
+
+def expect_in(what, wanted, got):
+    if wanted not in got:
+        raise Failed(f"{what}: {wanted!r} is not in {got!r}"[:1500])
+
+
+def agent():
+    found = pods("spoor", AGENT)
+    expect("agents", 1, len(found))
+    return found[0]
+
+
+def agent_url(path):
+    return f"http://{agent().ip}:9464{path}"
+
+
+def metrics():
+    """Family and labels -> value, of the agent's own page."""
+    lines = get(agent_url("/metrics"))[2].splitlines()
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+
+
+def counts(selector):
+    """Probes in each pod; an empty list is no answer."""
+    found = [probes(p.pid()) for p in pods("shop", selector)]
+    if not found:
+        raise Failed(f"no pod of {selector}")
+    return found
+
+
+def all_probed():
+    return all(counts("app=cart"))
+
+
+def none_probed(selector):
+    return not any(counts(selector))
+
+
+def ask(run, selector, count):
+    """count requests to each pod under paths that no other run has; the paths by pod."""
+    asked = {}
+    for pod in pods("shop", selector):
+        asked[pod.name] = [f"/hello/{run}-{pod.name}-{i}" for i in range(count)]
+        for path in asked[pod.name]:
+            expect(path, 200, get(f"http://{pod.ip}:8080{path}")[0])
+    return asked
+
+
+def arrive(run, selector="app=cart", count=20):
+    """Sends requests and waits until each has its span: one, of its pod. Returns the spans."""
+    asked = ask(run, selector, count)
+    total = sum(map(len, asked.values()))
+    wait_until(f"{total} spans of {run}", 20, lambda: len(spans_of(f"/hello/{run}-")) >= total)
+    time.sleep(2)  # more than that would be as wrong
+    found = spans_of(f"/hello/{run}-")
+    got = {}
+    for span in found:
+        got.setdefault(span.resource.get("k8s.pod.name"), []).append(span.path)
+    expect("paths by pod", {pod: sorted(paths) for pod, paths in asked.items()},
+           {pod: sorted(paths) for pod, paths in got.items()})
+    return found
+
+
+# --- checks of both ways to install
+
+def the_daemonset_is_ready():
+    kubectl("-n", "spoor", "rollout", "status", "daemonset/spoor", "--timeout=90s")
+    state = json.loads(kubectl("-n", "spoor", "get", "daemonset", "spoor", "-o", "json"))["status"]
+    expect("desired, ready", (1, 1), (state["desiredNumberScheduled"], state["numberReady"]))
+    expect("/readyz", 200, get(agent_url("/readyz"))[0])
+    expect("/healthz", 200, get(agent_url("/healthz"))[0])
+
+
+def the_agent_has_four_capabilities_and_no_more():
+    pid = agent().pid()
+    state = status(pid)
+    for kind in "CapEff", "CapPrm", "CapBnd":
+        expect(kind, f"{CAPABILITIES:016x}", state[kind])
+    expect("CapAmb", f"{0:016x}", state["CapAmb"])
+    expect("NoNewPrivs", "1", state["NoNewPrivs"])
+    expect("program", "spoor", state["Name"])
+
+
+def the_agents_root_is_read_only_and_nothing_of_the_host_is_mounted():
+    pod = agent()
+    expect("hostPath", [], [v for v in pod.item["spec"]["volumes"] if "hostPath" in v])
+    mounts = [line.split() for line in open(f"/proc/{pod.pid()}/mounts")]
+    (root,) = [m for m in mounts if m[1] == "/"]
+    expect_in("options of /", "ro", root[3].split(","))
+    if os.stat(f"/proc/{pod.pid()}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino:
+        raise Failed("the agent is on the node's network")
+
+
+def annotated_pods_get_probes():
+    wait_until("probes in both pods of cart", 60, all_probed)
+
+
+def each_request_becomes_one_span():
+    arrive("first")
+
+
+def the_spans_say_where_they_come_from():
+    node = json.loads(kubectl("get", "node", k8s.NODE_NAME, "-o", "json"))
+    expect("node", k8s.NODE_NAME, node["metadata"]["name"])
+    by_name = {p.name: p for p in pods("shop", "app=cart")}
+    seen = set()
+    for span in spans_of("/hello/first-"):
+        pod, have = by_name[span.resource["k8s.pod.name"]], span.resource
+        seen.add(pod.name)
+        wanted = {
+            "service.name": "cart", "service.namespace": "shop", "service.instance.id": f"shop.{pod.name}.server",
+            "k8s.namespace.name": "shop", "k8s.deployment.name": "cart", "k8s.container.name": "server",
+            "k8s.pod.uid": pod.uid, "k8s.node.name": k8s.NODE_NAME, "container.id": pod.container_id,
+            "container.image.name": "cluster.test/demo", "container.image.tags": ["1"],
+            "deployment.environment.name": "test", "telemetry.sdk.language": "go",
+        }
+        expect("resource", wanted, {key: have.get(key) for key in wanted})
+        wanted = {"http.request.method": "GET", "http.response.status_code": 200, "http.route": "/hello/{name}",
+                  "url.path": span.path, "url.scheme": "http", "server.address": pod.ip, "server.port": 8080}
+        expect("attributes", wanted, {key: span.attributes.get(key) for key in wanted})
+        expect("name and kind", ("GET /hello/{name}", 2), (span.name, span.kind))
+    expect("pods", set(by_name), seen)
+
+
+def health_probes_become_no_spans():
+    expect("spans of the kubelet's probes", 0, len(spans_of("/hello/probe")))
+
+
+def a_pod_that_did_not_ask_is_untouched():
+    ask("plain", "app=plain", 20)
+    time.sleep(3)
+    expect("spans", 0, len(spans_of("/hello/plain-")))
+    if not none_probed("app=plain"):
+        raise Failed("its code was changed")
+
+
+# --- by helm
+
+def the_kubelets_certificate_is_the_clusters():
+    expect("verified by the cluster's CA", True, k8s.kubelet_certificate_is_signed_by_the_cluster())
+
+
+def helm_installs_with_default_values():
+    helm("install", "spoor", CHART, "-n", "spoor", "--create-namespace", "--wait", "--timeout", "90s")
+
+
+def the_metrics_page_is_what_prometheus_wants():
+    code, headers, body = get(agent_url("/metrics"))
+    expect("status and type", (200, METRICS_TYPE), (code, headers["Content-Type"]))
+    done = subprocess.run(["promtool", "check", "metrics"], input=body, capture_output=True, text=True)
+    if done.returncode:
+        raise Failed(f"promtool: {done.stdout}{done.stderr}")
+
+
+def every_span_is_accounted_for():
+    def balance():
+        m = metrics()
+        total = lambda family: sum(v for k, v in m.items() if k.split("{")[0] == "spoor_" + family)
+        made, queued = total("spans_produced_total"), total("export_queue_items")
+        out = total("spans_exported_total") + total("spans_dropped_total") + total("spans_sampled_out_total")
+        return made >= 40 and made == out + queued
+
+    wait_until("produced = exported + dropped + sampled out + queued", 15, balance)
+
+
+# Debian's Prometheus is built without service discovery by Kubernetes.
+PROMETHEUS = """
+global: {scrape_interval: 1s, evaluation_interval: 1s}
+rule_files: [%(rules)s]
+scrape_configs:
+  - job_name: pods
+    static_configs: [{targets: ["%(ip)s:9464"], labels: {namespace: spoor, pod: %(pod)s}}]
+"""
+
+
+def a_real_prometheus_scrapes_the_agent_and_evaluates_the_alerts():
+    folder, base = k8s.RUN / "prometheus", "http://127.0.0.1:9090/api/v1"
+    folder.mkdir(exist_ok=True)
+    pod = agent()
+    (folder / "prometheus.yml").write_text(PROMETHEUS % {
+        "rules": CHART / "files/rules.yaml", "ip": pod.ip, "pod": pod.name})
+
+    def ask_prometheus(path):
+        try:
+            return json.loads(get(base + path)[2])["data"]
+        except OSError:
+            return None
+
+    def scraped():
+        targets = (ask_prometheus("/targets") or {}).get("activeTargets", [])
+        return targets if [t["health"] for t in targets] == ["up"] else None
+
+    def evaluated():
+        groups = ask_prometheus("/rules")["groups"]
+        health = {r["name"]: r["health"] for g in groups for r in g["rules"]}
+        return health if "unknown" not in health.values() else None
+
+    with open(folder / "log", "w") as log:
+        server = subprocess.Popen(
+            ["prometheus", "--config.file", folder / "prometheus.yml", "--storage.tsdb.path", folder / "data",
+             "--web.listen-address", "127.0.0.1:9090"], stdout=log, stderr=log)
+    try:
+        wait_until("a target that is up", 30, scraped)
+        result = wait_until("spoor_ready", 10, lambda: ask_prometheus("/query?query=spoor_ready")["result"])
+        expect("spoor_ready", "1", result[0]["value"][1])
+        health = wait_until("rules", 90, evaluated)
+        expect("rules that fail", {}, {name: h for name, h in health.items() if h != "ok"})
+        known = set(ask_prometheus("/label/__name__/values"))
+        used = {f"spoor_{m}" for m in re.findall(r"\bspoor_(\w+)", (CHART / "files/rules.yaml").read_text())}
+        expect("metrics of the rules that the agent lacks", set(), used - known)
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def helms_own_test_passes():
+    helm("test", "spoor", "-n", "spoor", "--timeout", "60s")
+
+
+def a_changed_value_rolls_the_agent():
+    before = agent()
+    helm("upgrade", "spoor", CHART, "-n", "spoor", "--reuse-values", "--set", "config.kubelet.refresh=2s",
+         "--wait", "--timeout", "90s")
+    the_daemonset_is_ready()
+    if agent().uid == before.uid:
+        raise Failed("the pod is the old one")
+    the_agent_has_four_capabilities_and_no_more()
+    wait_until("probes of the new agent", 60, all_probed)
+    arrive("second", count=5)
+
+
+def the_status_page_is_for_port_forwards_only():
+    expect("/status from elsewhere", 403, get(agent_url("/status"))[0])
+    forward = subprocess.Popen(["kubectl", "-n", "spoor", "port-forward", "daemonset/spoor", "19464:9464"],
+                               stdout=subprocess.PIPE, text=True)
+    try:
+        expect_in("port-forward", "Forwarding from 127.0.0.1:19464", forward.stdout.readline())
+        code, _, body = get("http://127.0.0.1:19464/status")
+        expect("/status", 200, code)
+        json.loads(body)
+        for pod in pods("shop", "app=cart"):
+            expect_in("/status", pod.name, body)
+    finally:
+        forward.terminate()
+        forward.wait(10)
+
+
+def the_annotation_taken_away_removes_the_probes():
+    kubectl("-n", "shop", "annotate", "pod", "-l", "app=cart", "spoor.dev/instrument-")
+    wait_until("probes to be gone", 30, lambda: none_probed("app=cart"))
+    ask("off", "app=cart", 5)
+    time.sleep(3)
+    expect("spans", 0, len(spans_of("/hello/off-")))
+
+
+def the_annotation_given_again_brings_them_back():
+    kubectl("-n", "shop", "annotate", "pod", "-l", "app=cart", "spoor.dev/instrument=true")
+    wait_until("probes", 30, all_probed)
+    arrive("again", count=5)
+
+
+def a_new_pod_is_traced_as_it_comes():
+    old = {p.name for p in pods("shop", "app=cart")}
+    kubectl("-n", "shop", "rollout", "restart", "deployment/cart")
+    kubectl("-n", "shop", "rollout", "status", "deployment/cart", "--timeout=60s")
+    wait_until("old pods to be gone", 30, lambda: not old & {p.name for p in pods("shop", "app=cart")})
+    wait_until("probes in the new pods", 30, all_probed)
+    arrive("restarted", count=5)
+
+
+def the_charts_tests_render_what_helm_renders():
+    done = subprocess.run([sys.executable, k8s.ROOT / "tests/chart/generate.py", "--check"], capture_output=True,
+                          text=True, env={**os.environ, "HELM": "helm"})
+    if done.returncode:
+        raise Failed(done.stdout + done.stderr)
+
+
+def nothing_is_left(namespace_goes):
+    kinds = ["daemonset", "pod", "configmap", "serviceaccount", "service", "clusterrole", "clusterrolebinding",
+             "networkpolicy", "secret"]
+    label = "app.kubernetes.io/name=spoor"
+    wait_until("objects to be gone", 40, lambda: not kubectl(
+        "get", ",".join(kinds), "-A", "-l", label, "-o", "name"))
+    if namespace_goes:
+        expect("namespace", "", kubectl("get", "namespace", "spoor", "--ignore-not-found"))
+    wait_until("the probes to be gone", 10, lambda: none_probed("app=cart"))
+    for pod in pods("shop", "app=cart"):
+        expect("the program goes on", 200, get(f"http://{pod.ip}:8080/hello/after")[0])
+
+
+def uninstalling_leaves_nothing():
+    pid = agent().pid()
+    helm("uninstall", "spoor", "-n", "spoor", "--wait", "--timeout", "60s")
+    wait_until("the agent's process to end", 40, lambda: not os.path.exists(f"/proc/{pid}"))
+    nothing_is_left(namespace_goes=False)
+
+
+# --- by kubectl
+
+def the_kubelets_certificate_is_its_own():
+    expect("verified by the cluster's CA", False, k8s.kubelet_certificate_is_signed_by_the_cluster())
+
+
+def kubectl_applies_the_plain_manifests():
+    kubectl("apply", "-f", k8s.ROOT / "k8s")
+
+
+def deleting_the_manifests_leaves_nothing():
+    kubectl("delete", "-f", k8s.ROOT / "k8s", "--timeout=90s")
+    nothing_is_left(namespace_goes=True)
+
+
+INSTALLED = [
+    the_daemonset_is_ready, the_agent_has_four_capabilities_and_no_more,
+    the_agents_root_is_read_only_and_nothing_of_the_host_is_mounted, annotated_pods_get_probes,
+    each_request_becomes_one_span, the_spans_say_where_they_come_from, health_probes_become_no_spans,
+    a_pod_that_did_not_ask_is_untouched,
+]
+WAYS = {
+    "helm": [
+        the_kubelets_certificate_is_the_clusters, the_charts_tests_render_what_helm_renders,
+        helm_installs_with_default_values, *INSTALLED, the_metrics_page_is_what_prometheus_wants,
+        every_span_is_accounted_for, a_real_prometheus_scrapes_the_agent_and_evaluates_the_alerts, helms_own_test_passes,
+        a_changed_value_rolls_the_agent, the_status_page_is_for_port_forwards_only,
+        the_annotation_taken_away_removes_the_probes, the_annotation_given_again_brings_them_back,
+        a_new_pod_is_traced_as_it_comes, uninstalling_leaves_nothing,
+    ],
+    "manifests": [
+        the_kubelets_certificate_is_its_own, kubectl_applies_the_plain_manifests, *INSTALLED,
+        deleting_the_manifests_leaves_nothing,
+    ],
+}
+
+
+def main():
+    way = sys.argv[1]
+    wanted = sys.argv[2:]  # names of checks, for work on one of them
+    k8s.apply_collector()
+    k8s.apply_shop()
+    passed = failed = 0
+    for check in WAYS[way]:
+        if wanted and check.__name__ not in wanted:
+            continue
+        begin = time.monotonic()
+        try:
+            check()
+            passed += 1
+            verdict = "ok  "
+        except Exception as error:  # a check that breaks has failed, and the others go on
+            failed += 1
+            verdict = "FAIL"
+            reason = str(error) if isinstance(error, Failed) else traceback.format_exc()
+        print(f"{verdict} {way}: {check.__name__.replace('_', ' ')} ({time.monotonic() - begin:.1f} s)", flush=True)
+        if verdict == "FAIL":
+            print("     " + reason.replace("\n", "\n     "), flush=True)
+    with open(k8s.RUN.parent / "results", "a") as results:
+        results.write(f"{passed} {failed}\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

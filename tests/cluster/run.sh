@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Proves the main job on a real Kubernetes of one node, as root:
+#     run.sh [--keep]
+# builds what is missing, installs by helm on one cluster and by kubectl on another, checks, and takes all down again.
+# --keep leaves the last cluster up, for looking around with enter.sh; down.sh ends it.
+. "$(dirname "$0")/common.sh"
+
+keep=false
+case ${1:-} in
+--keep) keep=true ;;
+'') ;;
+*) die "usage: run.sh [--keep]" ;;
+esac
+((EUID == 0)) || die "needs root: it makes namespaces, mounts and control groups"
+
+results=$CLUSTER_DIR/results
+failed_to_start=0
+
+# What a cluster may change on the machine.
+machine_state() {
+	sysctl "${kernel_settings[@]}"
+	grep -F "$CLUSTER_DIR" /proc/self/mounts || true
+	find /sys/fs/cgroup -maxdepth 2 -name 'kubepods*' -o -maxdepth 2 -name cluster-test
+	pgrep -af "$bin/|$here/holder.sh" || true
+	ip -brief link
+}
+
+# way NAME PIDS CERTIFICATE: one cluster, with the checks of that name.
+way() {
+	if ! CLUSTER_PIDS=$2 CLUSTER_KUBELET_CERTIFICATE=$3 "$here/up.sh"; then
+		failed_to_start=$((failed_to_start + 1))
+		tail -n 5 "$log"/*.log >&2
+		return
+	fi
+	"$here/enter.sh" python3 "$here/check.py" "$1" || true
+	if [[ -d $run/node/var/log/pods ]]; then cp -r "$run/node/var/log/pods" "$log/pods-$1"; fi
+}
+
+"$here/down.sh" 2>/dev/null
+"$here/build.sh"
+rm -rf "$results" "$log"/pods-*
+touch "$results"
+before=$(machine_state)
+way helm machine signed
+"$here/down.sh"
+way manifests own own
+if $keep; then
+	say "the cluster is up: $here/enter.sh kubectl get pods -A"
+else
+	"$here/down.sh"
+	after=$(machine_state)
+	if [[ $before == "$after" ]]; then
+		echo "ok   nothing is left on the machine"
+		echo 1 0 >>"$results"
+	else
+		echo "FAIL something is left on the machine:"
+		diff <(echo "$before") <(echo "$after") || true
+		echo 0 1 >>"$results"
+	fi
+fi
+read -r passed failed < <(awk '{ p += $1; f += $2 } END { print p + 0, f + 0 }' "$results")
+failed=$((failed + failed_to_start))
+echo "$passed passed, $failed failed"
+((failed == 0 && passed > 0))
