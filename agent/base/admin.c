@@ -70,8 +70,11 @@ static void get_healthz(struct request *r)
 
 		if (late)
 			r->answer->status = MHD_HTTP_SERVICE_UNAVAILABLE;
-		(void)fprintf(r->f, "[%c] thread %s: last heartbeat %.1f s ago%s\n",
-			      late ? '-' : '+', heart_names[h], age, late ? ", it hangs" : "");
+		if (heart_watched((enum heart)h))
+			(void)fprintf(r->f, "[%c] thread %s: last heartbeat %.1f s ago%s\n",
+				      late ? '-' : '+', heart_names[h], age, late ? ", it hangs" : "");
+		else
+			(void)fprintf(r->f, "[+] thread %s: does not run\n", heart_names[h]);
 	}
 }
 

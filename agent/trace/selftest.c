@@ -9,7 +9,13 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
-int __attribute__((noinline, noclone)) selftest_place(int n)
+#ifdef __clang__
+#define ONE_COPY __attribute__((noinline))
+#else
+#define ONE_COPY __attribute__((noinline, noclone))
+#endif
+
+ONE_COPY int selftest_place(int n)
 {
 	/* The compiler may neither drop nor merge the call. */
 	__asm__ volatile("" : "+r"(n));

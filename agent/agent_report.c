@@ -1,0 +1,188 @@
+/* What the agent tells about itself: readiness, status, metrics, the summary at its end. */
+#include "agent.h"
+#include "base/heart.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include "commands.h"
+#include "discover/discover.h"
+#include "trace/lib.h"
+#include "version.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#define RING_SILENCE 30.0 /* seconds after which the ring counts as not polled */
+
+static void put_check(struct admin_check *c, const char *name, bool ok, const char *reason)
+{
+	c->ok = ok;
+	(void)snprintf(c->name, sizeof(c->name), "%s", name);
+	(void)snprintf(c->reason, sizeof(c->reason), "%s", reason);
+}
+
+static size_t report_ready(void *arg, struct admin_check *checks, size_t max)
+{
+	struct agent *a = arg;
+	char reason[sizeof(checks->reason)] = "";
+	bool polled = heart_watched(HEART_EVENTS) && heart_age(HEART_EVENTS) <= RING_SILENCE;
+	bool stopping = atomic_load(&a->stopping), known;
+	size_t n = 0;
+
+	if (max < 3)
+		return 0;
+	put_check(&checks[n++], "running", !stopping, stopping ? "the agent is being stopped" : "");
+	put_check(&checks[n++], "events", polled, polled ? "" : "the ring of events is not polled");
+	known = discover_ready(a->discover, reason, sizeof(reason));
+	put_check(&checks[n++], "pods", known, reason);
+	stat_set(ready, !stopping && polled && known);
+	return n;
+}
+
+static json_t *libraries_json(const struct agent *a)
+{
+	json_t *all = json_array();
+
+	lib_foreach (l) {
+		const char *why = attach_lib_disabled(a->attach, (size_t)(l - __start_libs));
+
+		json_array_append_new(all, json_pack("{s:s, s:b, s:s}", "name", (*l)->name,
+						     "enabled", !why, "reason", why ? why : ""));
+	}
+	return all;
+}
+
+static json_t *spans_json(void)
+{
+	return json_pack("{s:I, s:I, s:I, s:I}", "produced", (json_int_t)stat_get(spans_produced),
+			 "exported", (json_int_t)stat_get(spans_exported), "sampled_out",
+			 (json_int_t)stat_get(spans_sampled_out), "queued",
+			 (json_int_t)stat_get(spans_queued));
+}
+
+static int report_status(void *arg, struct json_t *root)
+{
+	struct agent *a = arg;
+	struct admin_check ready[8];
+	size_t n = report_ready(a, ready, ARRAY_SIZE(ready));
+	struct timespec now;
+	json_t *why = json_array();
+	bool all = true;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	for (size_t i = 0; i < n; i++) {
+		all = all && ready[i].ok;
+		json_array_append_new(why, json_pack("{s:s, s:b, s:s}", "name", ready[i].name, "ok",
+						     ready[i].ok, "reason", ready[i].reason));
+	}
+	json_object_set_new(root, "version", json_string(SPOOR_VERSION));
+	json_object_set_new(root, "revision", json_string(SPOOR_REVISION));
+	json_object_set_new(root, "node", json_string(a->cfg->node_name));
+	json_object_set_new(
+		root, "uptime_seconds",
+		json_integer((json_int_t)now.tv_sec - (json_int_t)(a->started_ns / 1000000000)));
+	json_object_set_new(root, "ready", json_boolean(all));
+	json_object_set_new(root, "readiness", why);
+	json_object_set_new(root, "spans", spans_json());
+	json_object_set_new(root, "libraries", libraries_json(a));
+	if (check_json(&a->checks, root, "checks") != 0)
+		return -ENOMEM;
+	return discover_status(a->discover, root);
+}
+
+struct admin_source agent_source(struct agent *a)
+{
+	return (struct admin_source){ .ready = report_ready, .status = report_status, .arg = a };
+}
+
+static void put_infos(struct stats_page *page, const struct agent *a)
+{
+	const struct check *lockdown = check_find(&a->checks, "lockdown");
+	const struct check *btf = check_find(&a->checks, "kernel BTF");
+	char mode[32] = "unknown";
+	struct utsname u = { 0 };
+
+	(void)uname(&u);
+	if (lockdown)
+		(void)snprintf(mode, sizeof(mode), "%.*s", (int)strcspn(lockdown->found, " "),
+			       lockdown->found);
+	stats_sample(page, GAUGE, "spoor_build_info",
+		     (const char *const[]){ "version", SPOOR_VERSION, "revision", SPOOR_REVISION,
+					    "libbpf", version_libbpf(), "arch", version_arch(),
+					    NULL },
+		     "Build information; value is always 1", 1);
+	stats_sample(page, GAUGE, "spoor_kernel_info",
+		     (const char *const[]){
+			     "release", u.release, "lockdown", mode, "attach_mode", "uprobe_multi",
+			     "btf", btf && strncmp(btf->found, "there", 5) == 0 ? "true" : "false",
+			     NULL },
+		     "Kernel release and facts about it; value is always 1", 1);
+}
+
+static void put_feature(struct stats_page *page, const char *feature, const char *reason)
+{
+	stats_sample(
+		page, GAUGE, "spoor_feature_enabled",
+		(const char *const[]){ "feature", feature, "reason", reason, NULL },
+		"Features that the configuration asks for: 1 works, 0 does not, with the reason",
+		!*reason);
+}
+
+/* A library that the configuration turns off is not asked for. */
+static bool asked_for(const struct config *cfg, const char *lib)
+{
+	for (size_t i = 0; i < cfg->libraries_disabled.n; i++)
+		if (strcmp(cfg->libraries_disabled.v[i], lib) == 0)
+			return false;
+	return true;
+}
+
+static void collect(struct stats_page *page, void *arg)
+{
+	struct agent *a = arg;
+	struct admin_check ready[8];
+
+	(void)report_ready(a, ready, ARRAY_SIZE(ready)); /* sets the gauge */
+	attach_collect_stats(a->attach);
+	put_infos(page, a);
+	for (size_t i = 0; i < a->checks.n; i++)
+		if (a->checks.v[i].state == CHECK_DEGRADED || a->checks.v[i].state == CHECK_MISSING)
+			put_feature(page, a->checks.v[i].name, a->checks.v[i].found);
+	lib_foreach (l) {
+		const char *why = attach_lib_disabled(a->attach, (size_t)(l - __start_libs));
+
+		if (asked_for(a->cfg, (*l)->name))
+			put_feature(page, (*l)->name, why ? why : "");
+	}
+	stats_process(page, NULL);
+}
+
+void agent_stats(struct agent *a)
+{
+	stats_collector(collect, a);
+}
+
+void agent_summary(void)
+{
+	char dropped[512] = "";
+	uint64_t total = 0;
+	size_t n = 0;
+
+#define X(id, kind, family, labels, help)                                                          \
+	if (strcmp(family, "spans_dropped_total") == 0 && stat_get(id)) {                          \
+		total += stat_get(id);                                                             \
+		if (n < sizeof(dropped))                                                           \
+			n += (size_t)snprintf(dropped + n, sizeof(dropped) - n, "%s%s %llu",       \
+					      n ? ", " : ": ", labels,                             \
+					      (unsigned long long)stat_get(id));                   \
+	}
+	STATS(X)
+#undef X
+	log_info("agent: done: %llu spans produced, %llu exported, %llu sampled out, %llu "
+		 "dropped%s; %llu processes were traced",
+		 (unsigned long long)stat_get(spans_produced),
+		 (unsigned long long)stat_get(spans_exported),
+		 (unsigned long long)stat_get(spans_sampled_out), (unsigned long long)total,
+		 dropped, (unsigned long long)stat_get(attach_total));
+}
