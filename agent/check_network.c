@@ -46,28 +46,32 @@ static long ask_kubelet(struct kubelet *k, const struct config *cfg)
 
 static void check_kubelet(struct checks *out, const struct config *cfg)
 {
+	bool wanted = kubelet_wanted(cfg);
 	struct kubelet_state state = { 0 };
 	struct kubelet *k = NULL;
 	struct check *row;
 	long pods = -1;
-	int err = kubelet_new(&k, cfg);
+	int err = wanted ? kubelet_new(&k, cfg) : 0;
 
-	if (!err) {
+	if (k) {
 		pods = ask_kubelet(k, cfg);
 		kubelet_state(k, &state);
 	}
 	row = check_add(out, "kubelet",
-			state.disabled ? CHECK_SKIPPED
-			: pods >= 0    ? CHECK_OK
-				       : CHECK_MISSING,
+			!wanted     ? CHECK_SKIPPED
+			: pods >= 0 ? CHECK_OK
+				    : CHECK_MISSING,
 			"pods are not known: no annotation is seen, no span names its pod",
 			"see what was found; RBAC: get on nodes/pods (before Kubernetes 1.33 "
 			"nodes/proxy); TLS: kubelet.tls.mode");
-	if (state.disabled)
-		(void)snprintf(row->found, sizeof(row->found), "not asked (kubelet.source)");
+	if (!wanted)
+		(void)snprintf(row->found, sizeof(row->found), "not asked: kubelet.source is %s%s",
+			       cfg->kubelet_source,
+			       strcmp(cfg->kubelet_source, "auto") == 0
+				       ? ", and this is not in Kubernetes"
+				       : "");
 	else if (pods >= 0)
-		(void)snprintf(row->found, sizeof(row->found),
-			       "answers, %ld pods, TLS verified by: %s", pods,
+		(void)snprintf(row->found, sizeof(row->found), "answers, %ld pods, TLS: %s", pods,
 			       state.tls_mode ? state.tls_mode : "?");
 	else
 		(void)snprintf(row->found, sizeof(row->found), "%s",
