@@ -89,7 +89,8 @@ static int value(struct parser *p, json_t **out)
 
 		if (code == json_error_out_of_memory)
 			return -ENOMEM;
-		if (code == json_error_premature_end_of_input)
+		/* A word or number that is cut short is an "invalid token" to the parser. */
+		if (code == json_error_premature_end_of_input || at >= (size_t)(p->end - p->json))
 			return stop(p, -ENODATA, "the pod list ends too early, after %zu bytes",
 				    (size_t)(p->end - p->json));
 		return stop(p, -EBADMSG, "byte %zu: %s", at, error.text);
