@@ -36,12 +36,13 @@ static bool is_ipv6(const char *text)
 static bool authority_plausible(const char *p)
 {
 	static const char digits[] = "0123456789";
-	size_t n = *p == '[' ? strcspn(p, "]") + 1 : strcspn(p, ":/?#");
+	size_t n = *p == '[' ? strcspn(p, "]") : strcspn(p, ":/?#");
 	bool named = *p == '[';
 
 	for (size_t i = 0; i < n && !named; i++)
 		named = isalpha((unsigned char)p[i]) || (p[i] == '.' && i > 0);
-	if (!named)
+	n += p[n] == ']';
+	if (!named || n == 0)
 		return false;
 	return p[n] != ':' || strspn(p + n + 1, digits) > 0;
 }

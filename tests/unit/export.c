@@ -279,6 +279,7 @@ Test(export,
 	settle();
 	cr_expect_eq(stat_get(spans_dropped_queue), 16);
 	cr_expect_eq(stat_get(spans_exported), 32);
+	cr_assert_eq(r.sink.nrequests, 7);
 	cr_expect_eq(r.sink.requests[3].first, 1);
 	cr_expect_eq(r.sink.requests[4].first, 25, "9-24 were the oldest that waited");
 	rig_close(&r, 1000);

@@ -156,11 +156,16 @@ static inline bool sink_read(struct sink *s, int fd, struct sink_request *r)
 	return true;
 }
 
+static inline int sink_status(const struct sink_step *step, const struct sink_request *r)
+{
+	return step->most && r->spans > step->most ? 413 : step->status;
+}
+
 /* True when the connection stays. */
 static inline bool sink_answer(struct sink *s, int fd, const struct sink_step *step,
 			       struct sink_request *r)
 {
-	int status = step->most && r->spans > step->most ? 413 : step->status;
+	int status = sink_status(step, r);
 	const char *body = step->body ? step->body : "";
 	size_t size = step->size ? step->size : strlen(body);
 	struct linger linger = { .l_onoff = 1 };
@@ -179,10 +184,6 @@ static inline bool sink_answer(struct sink *s, int fd, const struct sink_step *s
 	n = snprintf(head, sizeof(head), "HTTP/1.1 %d Whatever\r\n%sContent-Length: %zu\r\n\r\n",
 		     status, step->headers ? step->headers : "",
 		     size + (step->action == CUT ? 10 : 0));
-	if (status < 300 && step->action == ANSWER) {
-		r->accepted = r->spans;
-		s->accepted += r->spans;
-	}
 	(void)send(fd, head, (size_t)n, MSG_NOSIGNAL);
 	for (size_t at = 0; at < size;) {
 		ssize_t sent = send(fd, body + at, size - at, MSG_NOSIGNAL);
@@ -206,12 +207,17 @@ static inline void *sink_run(void *arg)
 		while (stays && s->nrequests < SINK_REQUESTS_MAX) {
 			size_t n = s->nrequests;
 			struct sink_request *r = &s->requests[n];
+			const struct sink_step *step;
 
 			memset(r, 0, sizeof(*r));
 			if (!sink_read(s, fd, r))
 				break;
-			s->nrequests = n + 1;
-			stays = sink_answer(s, fd, &s->steps[n < s->nsteps ? n : s->nsteps - 1], r);
+			step = &s->steps[n < s->nsteps ? n : s->nsteps - 1];
+			if (sink_status(step, r) < 300 && step->action == ANSWER)
+				r->accepted = r->spans;
+			s->accepted += r->accepted;
+			s->nrequests = n + 1; /* from now on the test may look at r */
+			stays = sink_answer(s, fd, step, r);
 		}
 	}
 	return NULL;
