@@ -132,7 +132,9 @@ static void check_collector(struct checks *out, const struct config *cfg)
 	if (!asked)
 		(void)snprintf(row->found, sizeof(row->found), "not asked (exporters)");
 	else
-		(void)snprintf(row->found, sizeof(row->found), "%.120s: %s", url,
+		(void)snprintf(row->found, sizeof(row->found), "%.120s%s%.190s",
+			       strstr(result.message, url) ? "" : url,
+			       strstr(result.message, url) ? "" : ": ",
 			       *result.message ? result.message : "accepts spans");
 }
 

@@ -89,6 +89,7 @@
 	X(tp_new, COUNTER, "trace_context_total", "source=\"new\"", "")                            \
 	X(tp_invalid, COUNTER, "trace_context_total", "source=\"invalid\"", "")                    \
 	X(libraries_refused, COUNTER, "library_load_failures_total", "", "Libraries that are not traced because the kernel refused their programs") \
+	X(bpf_memory, GAUGE, "bpf_memory_bytes", "", "Kernel memory of all BPF maps")             \
 	X(log_error, COUNTER, "log_messages_total", "level=\"error\"", "Log messages, also those below log.level, by level") \
 	X(log_warn, COUNTER, "log_messages_total", "level=\"warn\"", "")                          \
 	X(log_info, COUNTER, "log_messages_total", "level=\"info\"", "")                          \
@@ -100,7 +101,7 @@
 	X(kubelet_request, "kubelet_request_duration_seconds", "", "Time of a pod list request to the kubelet", 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10) \
 	X(otlp_request, "otlp_request_duration_seconds", "", "Time of one attempt to deliver a batch", 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30) \
 	X(binary_analysis, "binary_analysis_duration_seconds", "", "Time to read what is needed of an executable", 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5) \
-	X(attach, "attach_duration_seconds", "", "Time from when a process was seen to when its probes were live", 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+	X(attach, "attach_duration_seconds", "", "Time to read a process's executable (or know it already) and attach its probes", 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 enum stat_kind { GAUGE, COUNTER };
 

@@ -322,6 +322,8 @@ static void tracer_trace(void *arg, const struct worker_job *job, struct worker_
 	if (out->outcome == WORKER_TRACED)
 		out->traced = take(traced);
 	out->took_ns = now_ns() - begin;
+	if (out->outcome == WORKER_TRACED)
+		stat_observe(attach, out->took_ns);
 	log_debug("worker: process %d (%s): %s, %.1f ms", job->proc.pid, job->proc.exe, out->reason,
 		  (double)out->took_ns / 1e6);
 }

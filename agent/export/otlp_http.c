@@ -293,7 +293,7 @@ static void answered(struct otlp_http *h, long status, size_t count, struct expo
 static void send_body(struct otlp_http *h, const struct export_job *job, const uint8_t *body,
 		      size_t size, struct export_result *out)
 {
-	curl_off_t sent = 0;
+	curl_off_t sent = 0, took_us = 0;
 	long status = 0;
 	bool expired;
 	CURLcode code;
@@ -304,6 +304,8 @@ static void send_body(struct otlp_http *h, const struct export_job *job, const u
 	h->response_cut = false;
 	*h->error = '\0';
 	code = perform(h, job, &expired);
+	if (curl_easy_getinfo(h->easy, CURLINFO_TOTAL_TIME_T, &took_us) == CURLE_OK && took_us > 0)
+		stat_observe(otlp_request, (uint64_t)took_us * 1000);
 	(void)curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &status);
 	if (curl_easy_getinfo(h->easy, CURLINFO_SIZE_UPLOAD_T, &sent) == CURLE_OK)
 		stat_add(otlp_sent_bytes, (uint64_t)sent);

@@ -75,8 +75,10 @@ static bool ready(struct attach *a, size_t i)
 	if (a->libs[i].object)
 		return true;
 	err = library_load(&a->libs[i], lib, i, &a->core, a->cfg, &why);
-	if (!err)
+	if (!err) {
+		stat_set(bpf_memory, attach_memory(a));
 		return true;
+	}
 	stat_add(libraries_refused, 1);
 	atomic_store(&a->disabled[i], why);
 	log_error("%s: is not traced: %s: %s (log.level debug says more)", lib->name, why, strerror(-err));
@@ -109,6 +111,7 @@ int attach_open(struct attach **out, const struct config *cfg)
 	for (size_t i = 0; i < lib_count(); i++)
 		if (lib_at(i)->at_start)
 			(void)ready(a, i);
+	stat_set(bpf_memory, attach_memory(a));
 	*out = a;
 	return 0;
 }
