@@ -87,35 +87,61 @@ static __always_inline int go_read(void *to, __u32 n, __u64 from)
 	return bpf_probe_read_user(to, n, (const void *)from);
 }
 
+/* Functions that are neither static nor inlined are looked at by the verifier once, for themselves,
+ * and not again for each way that leads to them; they see what their pointers point to by its type.
+ * Each has its own stack frame: the 512 bytes are for the whole chain. */
+#define GO_APART __noinline
+
+/* Room for a struct that is read as a whole. */
+#define GO_STRUCT_MAX 336
+struct go_buf {
+	char bytes[GO_STRUCT_MAX] __attribute__((aligned(8)));
+};
+
+/* The first n bytes of a struct. Go does not zero memory that is fresh from the kernel, so a struct
+ * may end on a page that nobody has touched and that cannot be read: what lies there is zero, and
+ * so is what a failed read leaves in the buffer. */
+GO_APART int go_read_struct(struct go_buf *to, __u64 n, __u64 from)
+{
+	__u64 first = 4096 - (from & 4095);
+
+	if (!to)
+		return -1;
+	n = cap(n, GO_STRUCT_MAX);
+	if (!go_read(to->bytes, n, from))
+		return 0;
+	return first < n ? go_read(to->bytes, cap(first, GO_STRUCT_MAX), from) : -1;
+}
+
 /* Fields of a struct that was read as a whole into buf; 0 where the field is absent or lies beyond
  * the `max` bytes of buf. */
-static __always_inline __u64 go_u64(const char *buf, __u32 at, __u32 max)
+static __always_inline __u64 go_u64(const struct go_buf *buf, __u32 at)
 {
 	opaque(at);
-	if (at > max - 8)
+	if (at > GO_STRUCT_MAX - 8)
 		return 0;
 	opaque(at);
-	return *(const __u64 *)(buf + (at & 0xff8));
+	return *(const __u64 *)(buf->bytes + (at & 0xff8));
 }
 
-static __always_inline __u8 go_u8(const char *buf, __u32 at, __u32 max)
+static __always_inline __u8 go_u8(const struct go_buf *buf, __u32 at)
 {
 	opaque(at);
-	if (at > max - 1)
+	if (at > GO_STRUCT_MAX - 1)
 		return 0;
 	opaque(at);
-	return *(const __u8 *)(buf + (at & 0xfff));
+	return *(const __u8 *)(buf->bytes + (at & 0xfff));
 }
 
-static __always_inline struct go_str go_str(const char *buf, __u32 at, __u32 max)
+static __always_inline struct go_str go_str(const struct go_buf *buf, __u32 at)
 {
 	struct go_str none = {};
 
 	opaque(at);
-	if (at > max - 16)
+	if (at > GO_STRUCT_MAX - 16)
 		return none;
 	opaque(at);
-	return *(const struct go_str *)(buf + (at & 0xff8));
+	return *(const struct go_str *)(buf->bytes + (at & 0xff8));
 }
 
 /* The slot that this hit's cookie names, or NULL: the slot has another owner by now. */
@@ -234,7 +260,7 @@ static __always_inline int traceparent_parse(struct event *ev, const char *c, __
 
 /* Reads the []string at vals (nvals of them) as the traceparent header. A malformed one, or more
  * than one, is as good as none: EVENT_BAD_TP. A function of its own for its frame. */
-static __noinline int go_traceparent(struct event *ev, __u64 vals, __u64 nvals)
+GO_APART int go_traceparent(struct event *ev, __u64 vals, __u64 nvals)
 {
 	struct go_str s;
 	char c[56];

@@ -9,7 +9,6 @@
 #include "go.h"
 
 #define HEADER_OLD_GROUP 336 /* bucket: 8 tophash, 8 keys, 8 elems, overflow pointer */
-#define HEADER_BUFFER    336
 /* Steps of a walk over more than one group: groups, and entries of a directory. Enough for 3,500
  * headers, mostly for 7,000. */
 #define HEADER_STEPS     1200
@@ -27,7 +26,7 @@ struct header_found {
 struct header_walk {
 	struct header_found found;
 	const struct go_slot *slot;
-	char *buf; /* HEADER_BUFFER bytes of a map value */
+	struct go_buf *buf; /* to read groups into */
 	/* where the walk is */
 	__u64 base, index, count, next; /* array of groups; next: old maps' overflow bucket */
 	__u64 dir, tables, table, last; /* swiss maps; old maps: dir, tables are the array that the
@@ -46,8 +45,7 @@ struct header_walk {
 
 /* One full slot: its key and its []string. Not static, so that the verifier looks at it once and
  * not at each way to get here. */
-__noinline int header_slot(struct header_found *f, __u64 key, __u64 key_len, __u64 vals,
-			   __u64 nvals)
+GO_APART int header_slot(struct header_found *f, __u64 key, __u64 key_len, __u64 vals, __u64 nvals)
 {
 	struct go_str found = { vals, nvals };
 	__u64 k[2] = {};
@@ -85,21 +83,21 @@ __noinline int header_slot(struct header_found *f, __u64 key, __u64 key_len, __u
 static __always_inline int header_group(struct header_walk *w, __u64 at, int old)
 {
 	const volatile struct go_slot *s = w->slot;
-	char *buf = w->buf;
+	struct go_buf *buf = w->buf;
 	struct go_str k, v;
 
-	if (go_read(buf, cap(old ? HEADER_OLD_GROUP : s->map_group, HEADER_BUFFER), at))
+	if (go_read_struct(buf, old ? HEADER_OLD_GROUP : s->map_group, at))
 		return -1;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < 8; i++) {
-		__u8 ctrl = buf[i];
+		__u8 ctrl = buf->bytes[i];
 		__u32 key = old ? 8 + 16 * i : s->map_key + i * s->map_key_stride;
 		__u32 elem = old ? 8 + 8 * 16 + 24 * i : s->map_elem + i * s->map_elem_stride;
 
 		if (old ? ctrl < 5 : ctrl & 0x80) /* empty, deleted or moved */
 			continue;
-		k = go_str(buf, key, HEADER_BUFFER);
-		v = go_str(buf, elem, HEADER_BUFFER);
+		k = go_str(buf, key);
+		v = go_str(buf, elem);
 		header_slot(&w->found, k.ptr, k.len, v.ptr, v.len);
 	}
 	return 0;
@@ -151,7 +149,7 @@ static long header_step_old(__u32 i, struct header_walk *w)
 	}
 	if (header_group(w, at, 1))
 		return w->failed = 1;
-	w->next = *(const __u64 *)(w->buf + HEADER_OLD_GROUP - 8);
+	w->next = *(const __u64 *)(w->buf->bytes + HEADER_OLD_GROUP - 8);
 	return 0;
 }
 

@@ -19,11 +19,11 @@ static __always_inline int is_preface(struct go_str method)
 
 /* HTTP/1 is served through serverHandler.ServeHTTP as well as net/http's own HTTP/2; the preface of
  * HTTP/2, which HTTP/1 parses as a request "PRI * HTTP/2.0", is HTTP/1's. */
-static __always_inline __u32 server_kind(const struct go_slot *s, const char *req)
+static __always_inline __u32 server_kind(const struct go_slot *s, const struct go_buf *req)
 {
-	if (go_u64(req, s->at[F_REQ_MAJOR], STRUCT_MAX) < 2)
+	if (go_u64(req, s->at[F_REQ_MAJOR]) < 2)
 		return OP_H1;
-	return is_preface(go_str(req, s->at[F_REQ_METHOD], STRUCT_MAX)) ? OP_H1 : OP_H2;
+	return is_preface(go_str(req, s->at[F_REQ_METHOD])) ? OP_H1 : OP_H2;
 }
 
 static __always_inline __u32 kind_part(__u32 kind)
@@ -56,12 +56,13 @@ static __always_inline int begin_in(void *ctx, const struct go_slot *s, struct c
 	__u64 start = bpf_ktime_get_boot_ns();
 	struct op *op = bpf_map_lookup_elem(&net_http_ops, &k);
 
-	if (read_struct(b->req, s, a->fields == F_H2REQ_SIZE ? F_H2REQ_SIZE : F_REQ_SIZE, a->req)) {
+	if (read_struct(&b->req, s, a->fields == F_H2REQ_SIZE ? F_H2REQ_SIZE : F_REQ_SIZE,
+			a->req)) {
 		count(ops_unreadable);
 		return 0;
 	}
 	if (!a->kind)
-		a->kind = server_kind(s, b->req);
+		a->kind = server_kind(s, &b->req);
 	if (!(s->parts & kind_part(a->kind)))
 		return 0;
 	if (op && op->active && begin_again(op, s, b, a))
@@ -139,7 +140,7 @@ static __always_inline int is_abort_text(const __u64 *t)
 
 /* g._panic is set while a panic or runtime.Goexit runs deferred functions. Its argument tells an
  * abort from a panic. */
-static __noinline int mark_panic(struct op *op, const struct go_slot *s, __u64 g)
+GO_APART int mark_panic(struct op *op, const struct go_slot *s, __u64 g)
 {
 	__u64 at, arg[2], text[3] = {};
 	struct go_str str;
@@ -216,10 +217,10 @@ int net_http_conn_end(struct pt_regs *ctx)
 static __always_inline int is_handover(const struct op *op, const struct go_slot *s,
 				       struct scratch *b)
 {
-	struct request r = { .buf = b->req, .fields = F_REQ_SIZE };
-	struct header_walk w = { .slot = s, .buf = b->group, .found = { .h2_settings = 1 } };
+	struct request r = { .buf = &b->req, .fields = F_REQ_SIZE };
+	struct header_walk w = { .slot = s, .buf = &b->group, .found = { .h2_settings = 1 } };
 
-	if (op->active != OP_H1 || read_struct(b->req, s, F_REQ_SIZE, op->req))
+	if (op->active != OP_H1 || read_struct(&b->req, s, F_REQ_SIZE, op->req))
 		return 0;
 	if (is_preface(request_str(s, &r, METHOD)))
 		return 1;

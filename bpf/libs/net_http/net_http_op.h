@@ -46,11 +46,9 @@ struct {
 
 static const struct op op_zero;
 
-#define STRUCT_MAX 320 /* bytes of a Request, response or responseWriterState that are read */
-
 struct scratch {
 	__u64 busy;
-	char req[STRUCT_MAX], resp[STRUCT_MAX], group[HEADER_BUFFER];
+	struct go_buf req, resp, group;
 	struct net_http_event rec;
 	char data[NET_HTTP_DATA_MAX + 7] __attribute__((aligned(8)));
 };
@@ -60,7 +58,7 @@ GO_SCRATCH(net_http_scratch, struct scratch)
 /* A request in memory that has been read: which fields (F_REQ_SIZE or F_H2REQ_SIZE), in which
  * buffer, from where in it. */
 struct request {
-	const char *buf;
+	const struct go_buf *buf;
 	__u32 fields, shift;
 };
 
@@ -76,12 +74,13 @@ static __always_inline __u32 request_at(const struct go_slot *s, const struct re
 	return r->shift + at;
 }
 
-#define request_u64(s, r, name) go_u64((r)->buf, request_at(s, r, REQUEST_FIELD(name)), STRUCT_MAX)
-#define request_str(s, r, name) go_str((r)->buf, request_at(s, r, REQUEST_FIELD(name)), STRUCT_MAX)
+#define request_u64(s, r, name) go_u64((r)->buf, request_at(s, r, REQUEST_FIELD(name)))
+#define request_str(s, r, name) go_str((r)->buf, request_at(s, r, REQUEST_FIELD(name)))
 
-static __always_inline int read_struct(char *buf, const struct go_slot *s, __u32 size, __u64 from)
+static __always_inline int read_struct(struct go_buf *buf, const struct go_slot *s, __u32 size,
+				       __u64 from)
 {
-	return go_read(buf, cap(s->at[size], STRUCT_MAX), from);
+	return go_read_struct(buf, s->at[size], from);
 }
 
 static __always_inline struct op_key op_key(const void *ctx, const struct cookie *c)
@@ -131,10 +130,9 @@ static __always_inline struct op *op_new(const struct op_key *k, const void *ctx
 }
 
 /* Address, headers, ids: all that must be known or kept from the start. */
-static __noinline int op_begin(struct op *op, const struct go_slot *s, struct scratch *b,
-			       __u32 fields)
+GO_APART int op_begin(struct op *op, const struct go_slot *s, struct scratch *b, __u32 fields)
 {
-	struct request r = { .buf = b ? b->req : NULL, .fields = fields };
+	struct request r = { .fields = fields };
 	struct header_walk w = {};
 	struct event *ev;
 	struct go_str v;
@@ -142,6 +140,7 @@ static __noinline int op_begin(struct op *op, const struct go_slot *s, struct sc
 
 	if (!op || !s || !b)
 		return 0;
+	r.buf = &b->req;
 	ev = &op->rec.ev;
 	ev->flags = 0;
 	op->method = request_str(s, &r, METHOD);
@@ -153,7 +152,7 @@ static __noinline int op_begin(struct op *op, const struct go_slot *s, struct sc
 		op->remote_ptr = v.ptr;
 	}
 	w.slot = s;
-	w.buf = b->group;
+	w.buf = &b->group;
 	w.found.agent_key = op->agent_key;
 	w.found.ro_lo = s->ro_lo;
 	w.found.ro_hi = s->ro_hi;
@@ -181,11 +180,11 @@ static __noinline int op_begin(struct op *op, const struct go_slot *s, struct sc
 /* The route that the server's own request carries, if any: Pattern (Go >= 1.23), else pat->str
  * (1.22). Where ServeMux redirects to the clean form of a path, it leaves pat empty and puts that
  * path into Pattern (up to Go 1.25; 1.26 for CONNECT): no route. */
-static __always_inline struct go_str request_pattern(const char *req, const struct go_slot *s,
-						     __u32 status)
+static __always_inline struct go_str request_pattern(const struct go_buf *req,
+						     const struct go_slot *s, __u32 status)
 {
-	struct go_str p = go_str(req, s->at[F_REQ_PATTERN], STRUCT_MAX), none = {};
-	__u64 pat = go_u64(req, s->at[F_REQ_PAT], STRUCT_MAX);
+	struct go_str p = go_str(req, s->at[F_REQ_PATTERN]), none = {};
+	__u64 pat = go_u64(req, s->at[F_REQ_PAT]);
 
 	if (s->at[F_REQ_PATTERN] != GO_ABSENT) {
 		if (!pat && status >= 300 && status < 400)
@@ -198,7 +197,7 @@ static __always_inline struct go_str request_pattern(const char *req, const stru
 	return p;
 }
 
-/* Reads what the server holds of the response into b->resp, and finds the request that it belongs
+/* Reads what the server holds of the response into &b->resp, and finds the request that it belongs
  * to. 0 or -1. */
 static __always_inline int op_read(struct op *op, const struct go_slot *s, struct scratch *b,
 				   struct request *r)
@@ -209,45 +208,43 @@ static __always_inline int op_read(struct op *op, const struct go_slot *s, struc
 					   : F_RESP_SIZE;
 	__u64 req;
 
-	if (read_struct(b->resp, s, size, op->writer))
+	if (read_struct(&b->resp, s, size, op->writer))
 		return -1;
 	if (op->active == OP_H2 && s->at[F_H2REQ_BY_VALUE] != GO_ABSENT) {
-		r->buf = b->resp;
+		r->buf = &b->resp;
 		r->fields = F_H2REQ_SIZE;
 		r->shift = s->at[at];
 		/* The Request that the handler got is nobody's by now, and its memory may be
 		 * another's: it is the one that was seen at begin only if it has the URL of the one
 		 * that the server holds. */
-		if (!op->req || read_struct(b->req, s, F_REQ_SIZE, op->req) ||
-		    go_u64(b->req, s->at[F_REQ_URL], STRUCT_MAX) != request_u64(s, r, URL))
+		if (!op->req || read_struct(&b->req, s, F_REQ_SIZE, op->req) ||
+		    go_u64(&b->req, s->at[F_REQ_URL]) != request_u64(s, r, URL))
 			op->req = 0;
 		return 0;
 	}
-	req = go_u64(b->resp, s->at[at], STRUCT_MAX);
-	r->buf = b->req;
+	req = go_u64(&b->resp, s->at[at]);
+	r->buf = &b->req;
 	r->fields = F_REQ_SIZE;
 	r->shift = 0;
 	op->req = req;
-	return read_struct(b->req, s, F_REQ_SIZE, req);
+	return read_struct(&b->req, s, F_REQ_SIZE, req);
 }
 
 /* The status that the client got; 0: none. */
 static __always_inline __u16 op_status(const struct op *op, const struct go_slot *s,
-				       const char *resp, int how)
+				       const struct go_buf *resp, int how)
 {
-	__u64 status = go_u64(resp, s->at[F_RESP_STATUS], STRUCT_MAX), sent = 1;
+	__u64 status = go_u64(resp, s->at[F_RESP_STATUS]), sent = 1;
 
 	if (op->active == OP_H1) {
 		if (how == END_HIJACKED || !(op->rec.ev.flags & EVENT_PANICKED))
-			sent = go_u8(resp, s->at[F_RESP_WROTE_HEADER], STRUCT_MAX);
+			sent = go_u8(resp, s->at[F_RESP_WROTE_HEADER]);
 		else /* buffered until the chunkWriter has written the header */
-			sent = go_u8(resp, s->at[F_RESP_CW] + s->at[F_CW_WROTE_HEADER], STRUCT_MAX);
+			sent = go_u8(resp, s->at[F_RESP_CW] + s->at[F_CW_WROTE_HEADER]);
 	} else {
 		status = go_u64(resp,
-				op->active == OP_H2 ? s->at[F_H2_STATUS] : s->at[F_XNET_STATUS],
-				STRUCT_MAX);
-		sent = go_u8(resp, op->active == OP_H2 ? s->at[F_H2_SENT] : s->at[F_XNET_SENT],
-			     STRUCT_MAX);
+				op->active == OP_H2 ? s->at[F_H2_STATUS] : s->at[F_XNET_STATUS]);
+		sent = go_u8(resp, op->active == OP_H2 ? s->at[F_H2_SENT] : s->at[F_XNET_SENT]);
 	}
 	if (how == END_DONE)
 		return status && status <= 999 ? status : 200; /* nothing written is 200 */
@@ -255,13 +252,13 @@ static __always_inline __u16 op_status(const struct op *op, const struct go_slot
 }
 
 static __always_inline __u64 op_written(const struct op *op, const struct go_slot *s,
-					const char *resp)
+					const struct go_buf *resp)
 {
 	__u32 at = op->active == OP_XNET ? F_XNET_WRITTEN
 		   : op->active == OP_H2 ? F_H2_WRITTEN
 					 : F_RESP_WRITTEN;
 
-	return go_u64(resp, s->at[at], STRUCT_MAX);
+	return go_u64(resp, s->at[at]);
 }
 
 /* The method as the client sent it. Its bytes are surely still there when they stand before the
@@ -310,7 +307,7 @@ static __always_inline __u32 put_pattern(struct net_http_event *rec, const struc
 }
 
 /* Builds the record and sends it. */
-static __noinline int op_end(struct op *op, const struct go_slot *s, struct scratch *b, int how)
+GO_APART int op_end(struct op *op, const struct go_slot *s, struct scratch *b, int how)
 {
 	struct request r = {};
 	struct net_http_event *rec;
@@ -325,18 +322,18 @@ static __noinline int op_end(struct op *op, const struct go_slot *s, struct scra
 	}
 	rec = &b->rec;
 	*rec = op->rec;
-	rec->status = op_status(op, s, b->resp, how);
-	rec->response_size = op_written(op, s, b->resp);
+	rec->status = op_status(op, s, &b->resp, how);
+	rec->response_size = op_written(op, s, &b->resp);
 	rec->request_size = request_u64(s, &r, LENGTH);
 	rec->version = 20;
 	if (op->active == OP_H1)
-		rec->version = 10 * go_u64(b->req, s->at[F_REQ_MAJOR], STRUCT_MAX) +
-			       go_u64(b->req, s->at[F_REQ_MINOR], STRUCT_MAX);
+		rec->version = 10 * go_u64(&b->req, s->at[F_REQ_MAJOR]) +
+			       go_u64(&b->req, s->at[F_REQ_MINOR]);
 	if (how == END_HIJACKED || (how == END_UNWOUND && !(rec->ev.flags & EVENT_PANICKED)))
 		rec->bits |= NET_HTTP_HIJACKED;
 	if (request_u64(s, &r, TLS))
 		rec->bits |= NET_HTTP_TLS;
-	pattern = op->req ? request_pattern(b->req, s, rec->status) : none;
+	pattern = op->req ? request_pattern(&b->req, s, rec->status) : none;
 	target = request_str(s, &r, URI);
 	method = op_method(op, s, request_str(s, &r, METHOD), target);
 	if (rec->ev.flags & EVENT_SAMPLED) {
