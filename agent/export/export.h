@@ -1,4 +1,5 @@
-/* export.h - where batches go. An exporter is one file with one const struct; EXPORT thread only. */
+/* export.h - where batches go. An exporter is one file with one const struct; EXPORT thread only.
+ */
 #pragma once
 #include "base/base.h"
 #include "pipeline/batch.h"
@@ -8,14 +9,22 @@ struct config;
 
 enum export_verdict {
 	EXPORT_DONE,  /* delivered, but for `rejected` */
-	EXPORT_RETRY, /* not delivered, worth another attempt after `after_ms` (0: the caller's back-off) */
-	EXPORT_SPLIT, /* not delivered: too large, worth another attempt in halves; a single span is dropped */
+	EXPORT_RETRY, /* not delivered, worth another attempt after `after_ms` (0: the caller's
+			 back-off) */
+	EXPORT_SPLIT, /* not delivered: too large, worth another attempt in halves; a single span is
+			 dropped */
 	EXPORT_DROP,  /* refused for good */
 };
 
 /* Why spans were not delivered; label of otlp_failed_items_total. */
 enum export_reason {
-	EXPORT_HTTP_4XX, EXPORT_HTTP_5XX, EXPORT_TIMEOUT, EXPORT_CONNECT, EXPORT_TLS, EXPORT_TOO_LARGE, EXPORT_REJECTED,
+	EXPORT_HTTP_4XX,
+	EXPORT_HTTP_5XX,
+	EXPORT_TIMEOUT,
+	EXPORT_CONNECT,
+	EXPORT_TLS,
+	EXPORT_TOO_LARGE,
+	EXPORT_REJECTED,
 	EXPORT_SHUTDOWN, /* never tried: the agent ended */
 	EXPORT_REASON_COUNT
 };
@@ -23,27 +32,31 @@ enum export_reason {
 struct export_result {
 	enum export_verdict verdict;
 	enum export_reason reason; /* of everything but DONE */
-	size_t rejected; /* spans that the receiver refused in a partial success */
-	uint64_t after_ms; /* RETRY: not before; 0: the caller's back-off */
-	char message[640]; /* one sentence for the log, "" when there is nothing to say */
+	size_t rejected;           /* spans that the receiver refused in a partial success */
+	uint64_t after_ms;         /* RETRY: not before; 0: the caller's back-off */
+	char message[640];         /* one sentence for the log, "" when there is nothing to say */
 };
 
 /* Some spans of a batch, and how long they may take. */
 struct export_job {
 	const struct batch *batch;
 	size_t first, count;
-	unsigned attempt; /* 0: the first one of these spans */
-	const _Atomic uint64_t *deadline_ns; /* CLOCK_MONOTONIC, 0: none. It may be set while send() runs, which gives up then. */
+	unsigned attempt;                    /* 0: the first one of these spans */
+	const _Atomic uint64_t *deadline_ns; /* CLOCK_MONOTONIC, 0: none. It may be set while send()
+						runs, which gives up then. */
 };
 
 struct exporter {
 	const char *name; /* "otlp", "stdout": value of the option `exporters` */
-	bool local;       /* does not depend on the network: served first, so that it does not wait for retries */
+	bool local; /* does not depend on the network: served first, so that it does not wait for
+		       retries */
 	/* Reads its options. 0 or -errno; has logged why. */
 	int (*open)(void **state, const struct config *cfg);
-	/* One attempt, all of *out filled. Keeps nothing. Looks at the deadline, and beats (heart.h), at least every second. */
+	/* One attempt, all of *out filled. Keeps nothing. Looks at the deadline, and beats
+	 * (heart.h), at least every second. */
 	void (*send)(void *state, const struct export_job *job, struct export_result *out);
-	/* A batch is done with: count spans, of which failed[reason] were not delivered. May be NULL. */
+	/* A batch is done with: count spans, of which failed[reason] were not delivered. May be
+	 * NULL. */
 	void (*done)(void *state, size_t count, const size_t failed[EXPORT_REASON_COUNT]);
 	void (*close)(void **state);
 };
@@ -69,6 +82,7 @@ struct pool;
 int export_new(struct export **out, const struct config *cfg, struct pool *pool) must_check;
 /* Starts the thread that takes batches from the pool, sends, retries and hands them back. */
 int export_start(struct export *e) must_check;
-/* After pool_close(): flushes until the pool is empty or deadline_ns (CLOCK_MONOTONIC) has passed, then counts and drops the rest, joins. */
+/* After pool_close(): flushes until the pool is empty or deadline_ns (CLOCK_MONOTONIC) has passed,
+ * then counts and drops the rest, joins. */
 void export_stop(struct export *e, uint64_t deadline_ns);
 void export_free(struct export **e);

@@ -45,6 +45,7 @@ struct otlp {
 	/* And for each request: encoded[] is ordered by group, a group is a resource and a library.
 	 */
 	ProtobufCBinaryData *encoded; /* max_spans */
+	uint32_t *offsets;            /* max_spans: where encoded[] lies in spans, which may move */
 	uint32_t *group_at; /* BATCH_RESOURCES_MAX * nlibs: where the next span of the group goes */
 	Otlp__InstrumentationScope *scopes;                /* nlibs */
 	Otlp__ScopeSpans *scope_spans, **scope_spans_list; /* one a group */
@@ -54,12 +55,12 @@ struct otlp {
 
 static ProtobufCBinaryData text(const char *s)
 {
-	return (ProtobufCBinaryData){ .len = strlen(s), .data = (uint8_t *)(uintptr_t)s };
+	return (ProtobufCBinaryData){ .len = strlen(s), .data = (uint8_t *)s };
 }
 
 static ProtobufCBinaryData bytes(const void *p, size_t n)
 {
-	return (ProtobufCBinaryData){ .len = n, .data = (uint8_t *)(uintptr_t)p };
+	return (ProtobufCBinaryData){ .len = n, .data = (uint8_t *)p };
 }
 
 /* Makes room for n more bytes. */
@@ -120,6 +121,7 @@ int otlp_new(struct otlp **out, size_t max_spans, size_t max_request, bool gzip)
 	o->nlibs = lib_count() ? lib_count() : 1;
 	groups = BATCH_RESOURCES_MAX * o->nlibs;
 	o->encoded = calloc(max_spans, sizeof(*o->encoded));
+	o->offsets = calloc(max_spans, sizeof(*o->offsets));
 	o->group_at = calloc(groups, sizeof(*o->group_at));
 	o->scopes = calloc(o->nlibs, sizeof(*o->scopes));
 	o->scope_spans = calloc(groups, sizeof(*o->scope_spans));
@@ -127,8 +129,8 @@ int otlp_new(struct otlp **out, size_t max_spans, size_t max_request, bool gzip)
 	if (gzip)
 		o->gzip = deflateInit2(&o->z, 1, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) ==
 			  Z_OK;
-	if (!o->encoded || !o->group_at || !o->scopes || !o->scope_spans || !o->scope_spans_list ||
-	    o->gzip != gzip) {
+	if (!o->encoded || !o->offsets || !o->group_at || !o->scopes || !o->scope_spans ||
+	    !o->scope_spans_list || o->gzip != gzip) {
 		otlp_free(&o);
 		return -ENOMEM;
 	}
@@ -146,6 +148,7 @@ void otlp_free(struct otlp **o)
 	if (old->gzip)
 		(void)deflateEnd(&old->z);
 	free(old->encoded);
+	free(old->offsets);
 	free(old->group_at);
 	free(old->scopes);
 	free(old->scope_spans);
@@ -191,9 +194,8 @@ static size_t fill_attrs(struct otlp *o, const struct span *s)
 	return most;
 }
 
-/* Appends one span to o->spans; *at is where it lies there, for now as an offset: the buffer may
- * still move. */
-static int encode_span(struct otlp *o, const struct span *s, ProtobufCBinaryData *at)
+/* Appends one span to o->spans; it becomes encoded[to], but for the address. */
+static int encode_span(struct otlp *o, const struct span *s, size_t to)
 {
 	static const uint8_t root[sizeof(s->parent_id)];
 	Otlp__Span *m = &o->span;
@@ -216,7 +218,8 @@ static int encode_span(struct otlp *o, const struct span *s, ProtobufCBinaryData
 	o->status.code = (int32_t)s->status;
 	m->status = s->status == SPAN_UNSET ? NULL : &o->status;
 	n = otlp__span__pack(m, o->spans.p + o->spans.used);
-	*at = (ProtobufCBinaryData){ .len = n, .data = (uint8_t *)o->spans.used };
+	o->encoded[to].len = n;
+	o->offsets[to] = (uint32_t)o->spans.used;
 	o->spans.used += n;
 	return 0;
 }
@@ -277,7 +280,7 @@ static void append(ProtobufCBuffer *buffer, size_t n, const uint8_t *data)
 	if (s->err)
 		return;
 	if (o->gzip) {
-		o->z.next_in = (Bytef *)(uintptr_t)data;
+		o->z.next_in = (Bytef *)data;
 		o->z.avail_in = (uInt)n;
 		s->err = compress_some(o, Z_NO_FLUSH);
 		return;
@@ -316,14 +319,14 @@ int otlp_encode(struct otlp *o, const struct batch *b, size_t first, size_t coun
 	for (size_t i = first; i < first + count; i++) {
 		const struct span *s = &b->spans[i];
 
-		err = encode_span(o, s, &o->encoded[o->group_at[group_of(o, s)]++]);
+		err = encode_span(o, s, o->group_at[group_of(o, s)]++);
 		if (err < 0)
 			return err;
 		if (o->spans.used > o->max_request)
 			return -EMSGSIZE;
 	}
 	for (size_t i = 0; i < count; i++)
-		o->encoded[i].data = o->spans.p + (uintptr_t)o->encoded[i].data;
+		o->encoded[i].data = o->spans.p + o->offsets[i];
 	*plain = otlp__export_trace_service_request__get_packed_size(&request);
 	if (*plain > o->max_request)
 		return -EMSGSIZE;
@@ -337,11 +340,14 @@ int otlp_encode(struct otlp *o, const struct batch *b, size_t first, size_t coun
 
 void otlp_printable(char *to, size_t n, const void *from, size_t size)
 {
-	const unsigned char *p = from;
+	const char *p = from;
 	size_t i;
 
-	for (i = 0; i < size && i + 1 < n; i++)
-		to[i] = p[i] >= ' ' && p[i] < 0x7f ? (char)p[i] : '.';
+	for (i = 0; i < size && i + 1 < n; i++) {
+		to[i] = p[i];
+		if (p[i] < ' ' || p[i] >= 0x7f)
+			to[i] = '.';
+	}
 	to[i] = '\0';
 }
 

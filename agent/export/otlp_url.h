@@ -4,6 +4,7 @@
 
 struct config;
 
-/* Writes the URL that the options otlp.traces_endpoint, otlp.endpoint or node.ip give ("OpenTelemetry Protocol Exporter", Endpoint URLs
- * for OTLP/HTTP). Without a scheme it is http, and then without a port 4318. 0; -EINVAL: *bad is the value that is no endpoint. */
+/* Writes the URL that the options otlp.traces_endpoint, otlp.endpoint or node.ip give
+ * ("OpenTelemetry Protocol Exporter", Endpoint URLs for OTLP/HTTP). Without a scheme it is http,
+ * and then without a port 4318. 0; -EINVAL: *bad is the value that is no endpoint. */
 int otlp_url(char *out, size_t n, const struct config *cfg, const char **bad) must_check;

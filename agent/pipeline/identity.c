@@ -9,6 +9,7 @@
 #include "pipeline/workload.h"
 #include "version.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
@@ -90,16 +91,19 @@ static bool decode_percent(char *s)
 	char *to = s;
 
 	for (; *s; s++) {
-		unsigned byte;
+		char byte, hex[3] = { 0 };
 
 		if (*s != '%') {
 			*to++ = *s;
 			continue;
 		}
-		if (strspn(s + 1, "0123456789abcdefABCDEF") < 2 ||
-		    sscanf(s + 1, "%2x", &byte) != 1 || byte == 0)
+		if (!isxdigit((unsigned char)s[1]) || !isxdigit((unsigned char)s[2]))
 			return false;
-		*to++ = (char)byte;
+		memcpy(hex, s + 1, 2);
+		byte = (char)strtoul(hex, NULL, 16);
+		if (!byte)
+			return false;
+		*to++ = byte;
 		s += 2;
 	}
 	*to = '\0';
@@ -397,9 +401,8 @@ static void add_rows(struct making *m, const struct row *rows, size_t n)
 
 		if (rows[i].string)
 			add_string(m, rows[i].key, rows[i].string(m));
-		else if (rows[i].strings && (attr.values = rows[i].strings(m)))
-			add(m, attr);
-		else if (rows[i].number && rows[i].number(m, &attr.number))
+		if ((rows[i].strings && (attr.values = rows[i].strings(m))) ||
+		    (rows[i].number && rows[i].number(m, &attr.number)))
 			add(m, attr);
 	}
 }

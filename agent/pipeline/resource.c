@@ -50,7 +50,7 @@ static int work_init(struct work *w, const struct resource_attr *attrs, size_t n
 
 static ProtobufCBinaryData bytes_of(const char *text)
 {
-	return (ProtobufCBinaryData){ .len = strlen(text), .data = (uint8_t *)(uintptr_t)text };
+	return (ProtobufCBinaryData){ .len = strlen(text), .data = (uint8_t *)text };
 }
 
 static void string_value(Otlp__AnyValue *v, const char *text)

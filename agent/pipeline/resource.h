@@ -1,4 +1,5 @@
-/* resource.h - the OTLP Resource of one traced process, encoded once and shared by reference. Any thread. */
+/* resource.h - the OTLP Resource of one traced process, encoded once and shared by reference. Any
+ * thread. */
 #pragma once
 #include "base/base.h"
 #include <stdatomic.h>
@@ -13,11 +14,12 @@ struct resource {
 	size_t size;
 };
 
-/* One attribute of a resource; the value is a string or, with values, an array of strings, or an integer. */
+/* One attribute of a resource; the value is a string or, with values, an array of strings, or an
+ * integer. */
 struct resource_attr {
 	const char *key;
-	const char *value;          /* NULL: see values, number */
-	const char *const *values;  /* NULL-terminated, or NULL */
+	const char *value;         /* NULL: see values, number */
+	const char *const *values; /* NULL-terminated, or NULL */
 	int64_t number;
 };
 
