@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* core.bpf.c - what every library stands on: the shared maps, the one program that is attached to processes, and the
- * notification of execve. Needs CAP_BPF and CAP_PERFMON and no kernel type. */
+/* core.bpf.c - what every library stands on: the shared maps, the one program that is attached to
+ * processes, and the notification of execve. Needs CAP_BPF and CAP_PERFMON and no kernel type. */
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
 
@@ -26,7 +26,8 @@ struct {
 
 struct selftest_seen seen;
 
-/* Every probe of every process comes in here: a process has one link, whatever libraries it uses. */
+/* Every probe of every process comes in here: a process has one link, whatever libraries it uses.
+ */
 SEC("uprobe.multi")
 int dispatch(struct pt_regs *ctx)
 {

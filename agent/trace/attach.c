@@ -24,7 +24,7 @@ struct attach {
 	struct sampler sampler;
 	struct library libs[LIBS_MAX];
 	_Atomic(const char *) disabled[LIBS_MAX]; /* worker writes, anybody reads */
-	pthread_mutex_t counting; /* guards the rest */
+	pthread_mutex_t counting;                 /* guards the rest */
 	int ncpus;
 	uint64_t *per_cpu; /* ncpus */
 	uint64_t counted[KERNEL_COUNTERS];
@@ -59,7 +59,8 @@ static void disable_by_config(struct attach *a)
 		lib_foreach (it)
 			known = known || strcmp((*it)->name, names->v[i]) == 0;
 		if (!known)
-			log_warn("config: libraries.disabled: there is no library '%s'", names->v[i]);
+			log_warn("config: libraries.disabled: there is no library '%s'",
+				 names->v[i]);
 	}
 }
 
@@ -81,7 +82,8 @@ static bool ready(struct attach *a, size_t i)
 	}
 	stat_add(libraries_refused, 1);
 	atomic_store(&a->disabled[i], why);
-	log_error("%s: is not traced: %s: %s (log.level debug says more)", lib->name, why, strerror(-err));
+	log_error("%s: is not traced: %s: %s (log.level debug says more)", lib->name, why,
+		  strerror(-err));
 	return false;
 }
 
@@ -98,11 +100,14 @@ int attach_open(struct attach **out, const struct config *cfg)
 		a->libs[i].slots = -1;
 	a->ncpus = libbpf_num_possible_cpus();
 	a->per_cpu = a->ncpus > 0 ? calloc((size_t)a->ncpus, sizeof(*a->per_cpu)) : NULL;
-	err = a->per_cpu ? core_open(&a->core, cfg) : fail(-ENOMEM, "bpf: cannot tell the number of CPUs");
+	err = a->per_cpu ? core_open(&a->core, cfg)
+			 : fail(-ENOMEM, "bpf: cannot tell the number of CPUs");
 	if (!err && lib_count() > LIBS_MAX)
 		err = fail(-E2BIG, "bpf: more than %d libraries are built in", LIBS_MAX);
 	if (!err && sampler_parse(&a->sampler, cfg->sampler, cfg->sampler_arg))
-		err = fail(-EINVAL, "config: traces.sampler_arg: '%s' is not a ratio between 0 and 1", cfg->sampler_arg);
+		err = fail(-EINVAL,
+			   "config: traces.sampler_arg: '%s' is not a ratio between 0 and 1",
+			   cfg->sampler_arg);
 	if (err) {
 		attach_close(&a);
 		return err;
@@ -179,7 +184,8 @@ static size_t object_memory(const struct bpf_object *object, const struct core *
 	const struct bpf_map *map;
 	size_t bytes = 0;
 
-	bpf_object__for_each_map (map, object) {
+	bpf_object__for_each_map(map, object)
+	{
 		int fd = bpf_map__fd(map);
 
 		/* A library's copies of the shared maps are other fds of the same maps. */
@@ -203,7 +209,8 @@ size_t attach_memory(const struct attach *a)
 }
 
 /* Slots first: the first hit must find them. */
-static int fill(struct attach *a, struct attached *t, const struct plan *p, uint32_t generation, uint64_t bias)
+static int fill(struct attach *a, struct attached *t, const struct plan *p, uint32_t generation,
+		uint64_t bias)
 {
 	struct go_slot shared = p->slot;
 	int err = 0;
@@ -225,8 +232,8 @@ static int fill(struct attach *a, struct attached *t, const struct plan *p, uint
 	return err;
 }
 
-static int hang(const struct attach *a, struct attached *t, const struct plan *p, const char *exe_path, int pid,
-		uint32_t generation, size_t *nprobes)
+static int hang(const struct attach *a, struct attached *t, const struct plan *p,
+		const char *exe_path, int pid, uint32_t generation, size_t *nprobes)
 {
 	auto_free unsigned long *offsets = calloc(p->nplaces + 1, sizeof(*offsets));
 	auto_free uint64_t *cookies = calloc(p->nplaces + 1, sizeof(*cookies));
@@ -270,8 +277,9 @@ static void free_attached(struct attached **p)
 	free(t);
 }
 
-int attach_process(struct attached **out, struct attach *a, const struct plan *p, int pid, const char *exe_path,
-		   uint16_t slot, uint32_t generation, uint64_t bias, size_t *nprobes, const char **why)
+int attach_process(struct attached **out, struct attach *a, const struct plan *p, int pid,
+		   const char *exe_path, uint16_t slot, uint32_t generation, uint64_t bias,
+		   size_t *nprobes, const char **why)
 {
 	__attribute__((cleanup(free_attached))) struct attached *t = calloc(1, sizeof(*t));
 	int err;
@@ -316,7 +324,8 @@ static void close_links(struct attached **list, size_t n)
 		for (; i < n && started < CLOSERS_MAX; i++) {
 			if (!list[i] || !list[i]->link)
 				continue;
-			if (n > 1 && pthread_create(&threads[started], NULL, close_link, list[i]->link) == 0)
+			if (n > 1 &&
+			    pthread_create(&threads[started], NULL, close_link, list[i]->link) == 0)
 				started++;
 			else
 				(void)close_link(list[i]->link);
@@ -328,7 +337,7 @@ static void close_links(struct attached **list, size_t n)
 }
 
 /* For library_purge(): which of the slots belong to a process that has ended. */
-#define GONE_EXITED 1
+#define GONE_EXITED  1
 #define GONE_OPT_OUT 2
 
 static void abandoned(uint16_t slot, void *arg)
@@ -365,7 +374,8 @@ void attach_detach(struct attach *a, struct attached **list, size_t n)
 		free_attached(&list[i]);
 }
 
-/* Rows of the kernel are rows of the agent's table: what has been added since the last time is added there. */
+/* Rows of the kernel are rows of the agent's table: what has been added since the last time is
+ * added there. */
 static void add_row(enum kernel_counter row, uint64_t n)
 {
 	static const enum stat_id to[] = {

@@ -3,7 +3,8 @@
 #include <time.h>
 
 #define NS_PER_S 1000000000
-/* Measurements that differ less are the same: it takes a few hundred ns to read two clocks, and the best of a few counts. */
+/* Measurements that differ less are the same: it takes a few hundred ns to read two clocks, and the
+ * best of a few counts. */
 #define NOISE_NS 20000
 #define TRIES    5
 
@@ -28,7 +29,8 @@ void clock_refresh(struct clock *c)
 	if (c->measured_ns && at - c->measured_ns < NS_PER_S)
 		return;
 	for (int i = 0; i < TRIES; i++) {
-		int64_t before = now(CLOCK_BOOTTIME), wall = now(CLOCK_REALTIME), after = now(CLOCK_BOOTTIME);
+		int64_t before = now(CLOCK_BOOTTIME), wall = now(CLOCK_REALTIME),
+			after = now(CLOCK_BOOTTIME);
 
 		if (after - before >= best)
 			continue;

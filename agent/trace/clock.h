@@ -2,10 +2,11 @@
 #pragma once
 #include <stdint.h>
 
-/* Both clocks are slewed together, so the distance changes only when somebody sets the wall clock. It is kept as it is while new
- * measurements agree with it, or a child could seem to begin before its parent. */
+/* Both clocks are slewed together, so the distance changes only when somebody sets the wall clock.
+ * It is kept as it is while new measurements agree with it, or a child could seem to begin before
+ * its parent. */
 struct clock {
-	int64_t offset_ns; /* Unix time - CLOCK_BOOTTIME */
+	int64_t offset_ns;    /* Unix time - CLOCK_BOOTTIME */
 	uint64_t measured_ns; /* CLOCK_MONOTONIC, 0: never */
 };
 

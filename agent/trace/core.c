@@ -35,13 +35,14 @@ int core_link(struct bpf_link **out, const struct bpf_program *prog, int pid, co
 	      const struct core_places *places)
 {
 	LIBBPF_OPTS(bpf_uprobe_multi_opts, opts, .offsets = places->offsets,
-		    
+
 		    .cookies = (const __u64 *)places->cookies, .cnt = places->n);
 	struct bpf_link *link;
 
 	if (!places->n || pid <= 0)
 		return -EINVAL;
-	/* Kernels before 6.6 get their perf-event uprobes here: one fd for each place, CAP_SYS_ADMIN. */
+	/* Kernels before 6.6 get their perf-event uprobes here: one fd for each place,
+	 * CAP_SYS_ADMIN. */
 	link = bpf_program__attach_uprobe_multi(prog, pid, path, NULL, &opts);
 	if (!link)
 		return errno ? -errno : -EINVAL;
@@ -54,7 +55,8 @@ const char *core_link_text(int err)
 	switch (-err) {
 	case EPERM:
 	case EACCES:
-		return "no permission: capabilities BPF, PERFMON and SYS_PTRACE are needed, or AppArmor, "
+		return "no permission: capabilities BPF, PERFMON and SYS_PTRACE are needed, or "
+		       "AppArmor, "
 		       "SELinux or seccomp is in the way";
 	case ENOENT:
 	case ESRCH:
@@ -107,13 +109,16 @@ static int load(struct core *c, const struct config *cfg)
 	c->object = bpf_object__open_mem(bytes, size, &opts);
 	if (!c->object)
 		return fail(-errno, "bpf: core object: %s", strerror(errno));
-	(void)bpf_map__set_max_entries(bpf_object__find_map_by_name(c->object, "events"), (uint32_t)cfg->ring_size);
+	(void)bpf_map__set_max_entries(bpf_object__find_map_by_name(c->object, "events"),
+				       (uint32_t)cfg->ring_size);
 	err = bpf_object__load(c->object);
 	if (err == -EPERM)
-		return fail(err, "bpf: the kernel does not let us load programs: capabilities BPF and PERFMON are "
+		return fail(err, "bpf: the kernel does not let us load programs: capabilities BPF "
+				 "and PERFMON are "
 				 "needed (or a seccomp profile blocks bpf(2))");
 	if (err)
-		return fail(err, "bpf: core object is not accepted by this kernel: %s", strerror(-err));
+		return fail(err, "bpf: core object is not accepted by this kernel: %s",
+			    strerror(-err));
 	err = find_maps(c);
 	if (err)
 		return fail(err, "bpf: maps of the core object: %s", strerror(-err));
@@ -132,13 +137,17 @@ static int self_test(struct core *c)
 	if (err == -EPERM || err == -EACCES)
 		return fail(err, "bpf: self-test: %s", core_link_text(err));
 	if (!c->kernel.uprobe_multi)
-		return fail(-ENOTSUP, "bpf: this kernel has no uprobe_multi links (%s): Linux 6.6 or newer is needed",
+		return fail(-ENOTSUP,
+			    "bpf: this kernel has no uprobe_multi links (%s): Linux 6.6 or newer "
+			    "is needed",
 			    strerror(-err));
 	if (err)
 		return fail(err, "bpf: self-test: %s", strerror(-err));
 	if (!c->kernel.pid_filter_exact)
-		return fail(-ENOTSUP, "bpf: this kernel's per-process filter of uprobe_multi links is not exact (fixed in "
-				      "Linux 6.10 and its stable branches): programs that have not opted in would be touched");
+		return fail(-ENOTSUP, "bpf: this kernel's per-process filter of uprobe_multi links "
+				      "is not exact (fixed in "
+				      "Linux 6.10 and its stable branches): programs that have not "
+				      "opted in would be touched");
 	return 0;
 }
 
@@ -160,7 +169,9 @@ int core_open(struct core *c, const struct config *cfg)
 	c->exec_link = exec ? bpf_program__attach_raw_tracepoint(exec, "sched_process_exec") : NULL;
 	c->kernel.exec_events = c->exec_link != NULL;
 	if (!c->exec_link)
-		log_warn("bpf: no execve notifications (%s): new processes are found by scanning only", strerror(errno));
+		log_warn("bpf: no execve notifications (%s): new processes are found by scanning "
+			 "only",
+			 strerror(errno));
 	return 0;
 }
 

@@ -1,5 +1,5 @@
-/* core.h - the BPF object that all libraries share, and the one way a probe is hung into a process. WORKER thread only, but for
- * core_open() and core_close(). */
+/* core.h - the BPF object that all libraries share, and the one way a probe is hung into a process.
+ * WORKER thread only, but for core_open() and core_close(). */
 #pragma once
 #include "base/base.h"
 #include "bpf/event.h"
@@ -13,9 +13,9 @@ struct config;
 struct core {
 	struct bpf_object *object;
 	struct bpf_program *dispatch;
-	struct bpf_link *exec_link; /* NULL: not attached */
+	struct bpf_link *exec_link;                  /* NULL: not attached */
 	int events, counters, control, progs, execs; /* fds of its maps */
-	struct control *control_word; /* mmapped */
+	struct control *control_word;                /* mmapped */
 	struct attach_kernel kernel;
 };
 
@@ -30,8 +30,8 @@ struct core_places {
 int core_open(struct core *c, const struct config *cfg) must_check;
 void core_close(struct core *c);
 /* All places of one file, for one process, in one link. 0 or -errno. */
-int core_link(struct bpf_link **out, const struct bpf_program *prog, int pid, const char *path, const struct core_places *places)
-	must_check;
+int core_link(struct bpf_link **out, const struct bpf_program *prog, int pid, const char *path,
+	      const struct core_places *places) must_check;
 /* Why core_link() failed, as a sentence; static. */
 const char *core_link_text(int err);
 /* Writes of libbpf go to the log at level debug. */

@@ -32,8 +32,8 @@ static void set_constant(struct bpf_object *object, const char *name, uint64_t v
 	for (unsigned i = 0; i < btf_vlen(section); i++, var++) {
 		const struct btf_type *t = btf__type_by_id(btf, var->type);
 
-		if (strcmp(btf__name_by_offset(btf, t->name_off), name) == 0 && var->size <= sizeof(value) &&
-		    var->offset + var->size <= size)
+		if (strcmp(btf__name_by_offset(btf, t->name_off), name) == 0 &&
+		    var->size <= sizeof(value) && var->offset + var->size <= size)
 			memcpy(data + var->offset, &value, var->size);
 	}
 }
@@ -46,12 +46,14 @@ static bool ends_in(const char *text, const char *end)
 }
 
 /* Shared maps are core's, sizes are the configuration's. */
-static int prepare_maps(struct bpf_object *object, const struct core *core, const struct config *cfg)
+static int prepare_maps(struct bpf_object *object, const struct core *core,
+			const struct config *cfg)
 {
 	struct bpf_map *map;
 	int err = 0;
 
-	bpf_object__for_each_map (map, object) {
+	bpf_object__for_each_map(map, object)
+	{
 		const char *name = bpf_map__name(map);
 
 		if (strcmp(name, "events") == 0)
@@ -75,13 +77,15 @@ static void prepare_programs(struct bpf_object *object)
 {
 	struct bpf_program *prog;
 
-	bpf_object__for_each_program (prog, object) {
+	bpf_object__for_each_program(prog, object)
+	{
 		if (bpf_program__type(prog) == BPF_PROG_TYPE_KPROBE)
 			(void)bpf_program__set_expected_attach_type(prog, BPF_TRACE_UPROBE_MULTI);
 	}
 }
 
-static int put_program(struct bpf_object *object, const char *name, int progs, size_t idx, uint8_t probe)
+static int put_program(struct bpf_object *object, const char *name, int progs, size_t idx,
+		       uint8_t probe)
 {
 	uint32_t at = progs_index((uint8_t)idx, probe);
 	const struct bpf_program *prog;
@@ -105,7 +109,8 @@ static int put_programs(struct library *l, int progs, size_t idx)
 
 		err = put_program(l->object, probe->enter, progs, idx, (uint8_t)i);
 		if (!err)
-			err = put_program(l->object, probe->leave, progs, idx, (uint8_t)(i | COOKIE_LEAVE));
+			err = put_program(l->object, probe->leave, progs, idx,
+					  (uint8_t)(i | COOKIE_LEAVE));
 	}
 	return err;
 }
@@ -118,7 +123,8 @@ static int find_maps(struct library *l)
 	l->slots = bpf_object__find_map_fd_by_name(l->object, "slots");
 	if (l->slots < 0)
 		return -ENOENT;
-	bpf_object__for_each_map (map, l->object) {
+	bpf_object__for_each_map(map, l->object)
+	{
 		enum bpf_map_type type = bpf_map__type(map);
 
 		if (type != BPF_MAP_TYPE_HASH && type != BPF_MAP_TYPE_LRU_HASH)
@@ -152,10 +158,11 @@ static void log_verdict(const struct lib *lib, const char *text)
 	}
 }
 
-static int open_and_load(struct library *l, const struct core *core, const struct config *cfg, char *verdict)
+static int open_and_load(struct library *l, const struct core *core, const struct config *cfg,
+			 char *verdict)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = l->lib->name, .kernel_log_buf = verdict,
-		    .kernel_log_size = LOG_BYTES);
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = l->lib->name,
+		    .kernel_log_buf = verdict, .kernel_log_size = LOG_BYTES);
 	size_t size;
 	const void *bytes = l->lib->object(&size);
 	int err;
@@ -199,7 +206,8 @@ void library_close(struct library *l)
 	*l = (struct library){ .slots = -1 };
 }
 
-int library_fill(const struct library *l, uint16_t slot, const struct go_slot *shared, const struct plan_lib *plan)
+int library_fill(const struct library *l, uint16_t slot, const struct go_slot *shared,
+		 const struct plan_lib *plan)
 {
 	struct go_slot entry = *shared;
 	uint32_t key = slot;
@@ -223,8 +231,9 @@ void library_clear(const struct library *l, uint16_t slot)
 }
 
 /* One batch of keys that are to go. */
-static void purge_keys(const struct library_map *map, const char *keys, const char *values, uint32_t n,
-		       const uint8_t *gone, void (*open)(uint16_t slot, void *arg), void *arg)
+static void purge_keys(const struct library_map *map, const char *keys, const char *values,
+		       uint32_t n, const uint8_t *gone, void (*open)(uint16_t slot, void *arg),
+		       void *arg)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const char *key = keys + (size_t)i * map->key_size;
@@ -239,20 +248,22 @@ static void purge_keys(const struct library_map *map, const char *keys, const ch
 	}
 }
 
-static void purge_map(const struct library_map *map, const uint8_t *gone, void (*open)(uint16_t slot, void *arg),
-		      void *arg)
+static void purge_map(const struct library_map *map, const uint8_t *gone,
+		      void (*open)(uint16_t slot, void *arg), void *arg)
 {
 	auto_free char *keys = malloc((size_t)PURGE_KEYS * map->key_size);
 	auto_free char *values = malloc((size_t)PURGE_KEYS * map->value_size);
 	uint32_t at = 0, n;
 	bool more = keys && values, first = true;
 
-	/* By buckets, so that other processes' probes, which go on, do not send the walk back to its start. */
+	/* By buckets, so that other processes' probes, which go on, do not send the walk back to
+	 * its start. */
 	while (more) {
 		uint32_t next = 0;
 
 		n = PURGE_KEYS;
-		if (bpf_map_lookup_batch(map->fd, first ? NULL : &at, &next, keys, values, &n, NULL)) {
+		if (bpf_map_lookup_batch(map->fd, first ? NULL : &at, &next, keys, values, &n,
+					 NULL)) {
 			if (errno != ENOENT)
 				return;
 			more = false;
@@ -263,7 +274,8 @@ static void purge_map(const struct library_map *map, const uint8_t *gone, void (
 	}
 }
 
-void library_purge(const struct library *l, const uint8_t *gone, void (*open)(uint16_t slot, void *arg), void *arg)
+void library_purge(const struct library *l, const uint8_t *gone,
+		   void (*open)(uint16_t slot, void *arg), void *arg)
 {
 	for (size_t i = 0; i < l->nmaps; i++)
 		purge_map(&l->maps[i], gone, open, arg);

@@ -2,11 +2,11 @@
 
 #include "base/arena.h"
 
-/* Few literals of a program are ever sent (routes, method names), and they lie together: a page is read when it is first needed
- * and stays until another one takes its place. */
-#define PAGE_BYTES   4096u
-#define PAGES        16u
-#define LITERAL_MAX  1024u
+/* Few literals of a program are ever sent (routes, method names), and they lie together: a page is
+ * read when it is first needed and stays until another one takes its place. */
+#define PAGE_BYTES  4096u
+#define PAGES       16u
+#define LITERAL_MAX 1024u
 
 struct page {
 	uint64_t number; /* of the file's read-only data */

@@ -25,7 +25,8 @@ static struct plan *new_plan(const struct lib *const *libs, const struct sizes *
 {
 	size_t at[5], size = sizeof(struct plan);
 	size_t bytes[] = { s->libs * sizeof(struct plan_lib), s->probes * sizeof(struct gobin_func),
-			   s->fields * sizeof(struct gobin_field), s->places * sizeof(struct plan_place),
+			   s->fields * sizeof(struct gobin_field),
+			   s->places * sizeof(struct plan_place),
 			   s->probes * sizeof(enum plan_probe) };
 	struct gobin_field *fields;
 	struct gobin_func *funcs;
@@ -46,7 +47,9 @@ static struct plan *new_plan(const struct lib *const *libs, const struct sizes *
 	p->places = (void *)((char *)p + at[3]);
 	states = (void *)((char *)p + at[4]);
 	for (size_t i = 0; i < s->libs; i++) {
-		p->libs[i] = (struct plan_lib){ .lib = libs[i], .funcs = funcs, .fields = fields, .states = states };
+		p->libs[i] = (struct plan_lib){
+			.lib = libs[i], .funcs = funcs, .fields = fields, .states = states
+		};
 		funcs += libs[i]->nprobes;
 		fields += libs[i]->nfields;
 		states += libs[i]->nprobes;
@@ -70,7 +73,8 @@ static int resolve(struct plan *p, struct gobin *g, const struct sizes *s)
 		for (size_t k = 0; k < lib->nprobes; k++)
 			names[nnames++] = lib->probes[k].symbols;
 		for (size_t k = 0; k < lib->nfields; k++)
-			want[nwant++] = (struct gobin_want){ lib->fields[k].type, lib->fields[k].field };
+			want[nwant++] =
+				(struct gobin_want){ lib->fields[k].type, lib->fields[k].field };
 	}
 	if (nnames)
 		err = gobin_funcs(g, names, nnames, p->libs[0].funcs);
@@ -115,7 +119,8 @@ static void judge_parts(struct plan_lib *l)
 }
 
 /* Only probes that will be attached are disassembled. False: one of them has no end. */
-static bool find_ends(struct plan_lib *l, struct gobin *g, uint64_t (*rets)[GOBIN_RETS_MAX], size_t *nrets)
+static bool find_ends(struct plan_lib *l, struct gobin *g, uint64_t (*rets)[GOBIN_RETS_MAX],
+		      size_t *nrets)
 {
 	bool all = true;
 
@@ -136,11 +141,13 @@ static bool find_ends(struct plan_lib *l, struct gobin *g, uint64_t (*rets)[GOBI
 
 static void add_place(struct plan *p, size_t lib, size_t probe, uint64_t offset, uint8_t leave)
 {
-	p->places[p->nplaces++] =
-		(struct plan_place){ .offset = offset, .lib = (uint8_t)lib, .probe = (uint8_t)(probe | leave) };
+	p->places[p->nplaces++] = (struct plan_place){ .offset = offset,
+						       .lib = (uint8_t)lib,
+						       .probe = (uint8_t)(probe | leave) };
 }
 
-/* Parts, then their places: from the last probe to the first, so that a begin that is seen has its end. */
+/* Parts, then their places: from the last probe to the first, so that a begin that is seen has its
+ * end. */
 static void plan_lib(struct plan *p, size_t i, struct gobin *g)
 {
 	uint64_t rets[LIB_PROBES_MAX][GOBIN_RETS_MAX];
@@ -164,7 +171,8 @@ static void plan_lib(struct plan *p, size_t i, struct gobin *g)
 	}
 }
 
-/* A library whose tables are too long is a bug of that library, found by the first test that loads it. */
+/* A library whose tables are too long is a bug of that library, found by the first test that loads
+ * it. */
 static bool fits(const struct lib *lib)
 {
 	return lib->nprobes <= LIB_PROBES_MAX && lib->nfields <= GO_FIELDS_MAX && lib->nparts <= 32;
@@ -219,7 +227,8 @@ const char *plan_missing(const struct plan_lib *p, size_t part, char *buf, size_
 {
 	static const char *const texts[] = {
 		[PLAN_PROBE_NO_FUNCTION] = "is not in the binary",
-		[PLAN_PROBE_NO_PLACE] = "begins with bytes that are not known to be safe for a probe",
+		[PLAN_PROBE_NO_PLACE] =
+			"begins with bytes that are not known to be safe for a probe",
 		[PLAN_PROBE_NO_END] = "could not be disassembled to its ends",
 	};
 	const struct go_part *want = &p->lib->parts[part];
@@ -229,7 +238,8 @@ const char *plan_missing(const struct plan_lib *p, size_t part, char *buf, size_
 
 		if (!(want->probes >> k & 1) || p->states[k] == PLAN_PROBE_FOUND)
 			continue;
-		(void)snprintf(buf, size, "function %s %s", f->name ? f->name : p->lib->probes[k].symbols[0],
+		(void)snprintf(buf, size, "function %s %s",
+			       f->name ? f->name : p->lib->probes[k].symbols[0],
 			       texts[p->states[k]]);
 		return buf;
 	}
@@ -238,7 +248,9 @@ const char *plan_missing(const struct plan_lib *p, size_t part, char *buf, size_
 
 		if (!(want->fields >> k & 1) || has_field(p, k))
 			continue;
-		(void)snprintf(buf, size, f->field[0] ? "field %s.%s has no known offset" : "the size of %s%s is not known",
+		(void)snprintf(buf, size,
+			       f->field[0] ? "field %s.%s has no known offset"
+					   : "the size of %s%s is not known",
 			       f->type, f->field);
 		return buf;
 	}

@@ -1,4 +1,5 @@
-/* plan.h - what of one binary will be traced: each library's functions and fields, resolved. Pure, any thread; read only once made. */
+/* plan.h - what of one binary will be traced: each library's functions and fields, resolved. Pure,
+ * any thread; read only once made. */
 #pragma once
 #include "base/base.h"
 #include "bpf/event.h"
@@ -16,19 +17,20 @@ enum plan_probe {
 	PLAN_PROBE_NO_END,      /* its RETs could not all be found */
 };
 
-/* What a binary gives to one library; made by plan_make(), read by attach_process() and `spoor inspect`. */
+/* What a binary gives to one library; made by plan_make(), read by attach_process() and `spoor
+ * inspect`. */
 struct plan_lib {
 	const struct lib *lib;
-	uint32_t parts;          /* bit n: lib->parts[n] is whole */
-	uint32_t probes;         /* bit n: lib->probes[n] will be attached */
-	struct gobin_func *funcs; /* lib->nprobes; name NULL: not found */
-	enum plan_probe *states; /* lib->nprobes */
+	uint32_t parts;             /* bit n: lib->parts[n] is whole */
+	uint32_t probes;            /* bit n: lib->probes[n] will be attached */
+	struct gobin_func *funcs;   /* lib->nprobes; name NULL: not found */
+	enum plan_probe *states;    /* lib->nprobes */
 	struct gobin_field *fields; /* lib->nfields */
 };
 
 /* One place that will be hooked. */
 struct plan_place {
-	uint64_t offset; /* in the file */
+	uint64_t offset;    /* in the file */
 	uint8_t lib, probe; /* as in the cookie: a leave place has COOKIE_LEAVE */
 };
 
@@ -37,14 +39,17 @@ struct plan {
 	size_t nlibs;
 	struct plan_place *places; /* in the order in which they are attached: ends before begins */
 	size_t nplaces;
-	struct go_slot slot; /* what all libraries share: map layout, read-only range without load bias */
+	struct go_slot
+		slot; /* what all libraries share: map layout, read-only range without load bias */
 };
 
 /* Resolves every library's functions and fields in g. 0 or -errno. Pure; any thread. */
 int plan_make(struct plan **out, struct gobin *g) must_check;
 /* The same for the n libraries given (at most LIBS_MAX). */
-int plan_make_for(struct plan **out, struct gobin *g, const struct lib *const *libs, size_t n) must_check;
+int plan_make_for(struct plan **out, struct gobin *g, const struct lib *const *libs,
+		  size_t n) must_check;
 void plan_free(struct plan **p);
 #define auto_plan __attribute__((cleanup(plan_free)))
-/* What keeps a part from being whole, one clause: "function net/http.(*conn).serve is not in the binary". Returns buf, "" for a whole part. */
+/* What keeps a part from being whole, one clause: "function net/http.(*conn).serve is not in the
+ * binary". Returns buf, "" for a whole part. */
 const char *plan_missing(const struct plan_lib *p, size_t part, char *buf, size_t size);

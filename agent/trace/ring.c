@@ -17,7 +17,7 @@
 /* After so many records the thread looks at its clock, its heart and whether it is to stop. */
 #define RUN_RECORDS 4096
 /* Longest sleep, in ms: bounds what a wake-up that got lost could cost. */
-#define SLEEP_MS 1000
+#define SLEEP_MS    1000
 
 #define FLAGS_HAS_IS_REMOTE 0x100u
 #define FLAGS_IS_REMOTE     0x200u
@@ -28,7 +28,7 @@ struct ring {
 	struct privacy privacy;
 	uint64_t interval_ms, delay_ms;
 	struct clock clock;
-	struct batch *batch; /* being filled, or NULL */
+	struct batch *batch;        /* being filled, or NULL */
 	struct ring_buffer *buffer; /* NULL: replay */
 	volatile uint32_t *sleeping;
 	int epoll, stop;
@@ -70,8 +70,11 @@ static void count_context(const struct event *ev)
 /* The head of the record, as a span; the library adds the rest. */
 static struct span begin_span(const struct event *ev, struct attr *attrs)
 {
-	struct span s = { .start_ns = ev->start_ns, .end_ns = ev->end_ns, .kind = SPAN_INTERNAL,
-			  .lib = ev->cookie.lib, .attrs = attrs };
+	struct span s = { .start_ns = ev->start_ns,
+			  .end_ns = ev->end_ns,
+			  .kind = SPAN_INTERNAL,
+			  .lib = ev->cookie.lib,
+			  .attrs = attrs };
 
 	memcpy(s.trace_id, ev->trace_id, sizeof(s.trace_id));
 	memcpy(s.span_id, ev->span_id, sizeof(s.span_id));
@@ -82,12 +85,16 @@ static struct span begin_span(const struct event *ev, struct attr *attrs)
 	return s;
 }
 
-/* Copies the record into the batch and decodes it there. 0: it is in the batch, or counted as filtered; -ENOSPC: the batch is full;
- * -EBADMSG. On error the batch is as it was. */
-static int put(struct ring *r, struct batch *b, const void *data, size_t size, const struct lib *lib, struct target *t)
+/* Copies the record into the batch and decodes it there. 0: it is in the batch, or counted as
+ * filtered; -ENOSPC: the batch is full; -EBADMSG. On error the batch is as it was. */
+static int put(struct ring *r, struct batch *b, const void *data, size_t size,
+	       const struct lib *lib, struct target *t)
 {
-	struct decode with = { .arena = &b->arena, .literals = t->literals, .privacy = &r->privacy,
-			       .probe_paths = t->probe_paths, .nprobe_paths = t->nprobe_paths };
+	struct decode with = { .arena = &b->arena,
+			       .literals = t->literals,
+			       .privacy = &r->privacy,
+			       .probe_paths = t->probe_paths,
+			       .nprobe_paths = t->nprobe_paths };
 	size_t used = b->arena.used;
 	struct attr attrs[SPAN_ATTRS_MAX];
 	const struct event *ev;
@@ -116,7 +123,8 @@ static int put(struct ring *r, struct batch *b, const void *data, size_t size, c
 	return err;
 }
 
-static void add(struct ring *r, const void *data, size_t size, const struct lib *lib, struct target *t)
+static void add(struct ring *r, const void *data, size_t size, const struct lib *lib,
+		struct target *t)
 {
 	struct batch *b = batch_of(r);
 	bool fresh = b && b->nspans == 0;
@@ -145,7 +153,8 @@ void ring_record(struct ring *r, const void *data, size_t size)
 
 	stat_add(events, 1);
 	stat_add(spans_produced, 1);
-	if (size < sizeof(*ev) || ev->size < sizeof(*ev) || ev->size > size || !(lib = lib_at(ev->cookie.lib))) {
+	if (size < sizeof(*ev) || ev->size < sizeof(*ev) || ev->size > size ||
+	    !(lib = lib_at(ev->cookie.lib))) {
 		stat_add(spans_dropped_decode, 1);
 		return;
 	}
@@ -167,7 +176,8 @@ void ring_record(struct ring *r, const void *data, size_t size)
 		add(r, data, ev->size, lib, t);
 }
 
-/* libbpf goes on until the ring is empty, which under load is never: a run ends by an error of ours. */
+/* libbpf goes on until the ring is empty, which under load is never: a run ends by an error of
+ * ours. */
 static int on_record(void *ctx, void *data, size_t size)
 {
 	struct ring *r = ctx;
@@ -189,7 +199,8 @@ static bool drain(struct ring *r)
 
 static uint64_t batch_age_ms(const struct ring *r)
 {
-	return r->batch && r->batch->nspans ? (clock_monotonic() - r->batch->first_ns) / 1000000 : 0;
+	return r->batch && r->batch->nspans ? (clock_monotonic() - r->batch->first_ns) / 1000000
+					    : 0;
 }
 
 /* Milliseconds until the batch is due, at most `most`. */
@@ -219,11 +230,13 @@ static bool sleep_until_record(struct ring *r)
 {
 	bool stop = false;
 
-	/* The probe submits, then looks at the word; we write the word, then look at the ring: one of the two sees the other. */
+	/* The probe submits, then looks at the word; we write the word, then look at the ring: one
+	 * of the two sees the other. */
 	__atomic_store_n(r->sleeping, 1, __ATOMIC_SEQ_CST);
 	if (drain(r) && r->run == 0) {
 		targets_reap(r->targets);
-		stop = wait_for(r, until_due(r, targets_retiring(r->targets) ? r->interval_ms : SLEEP_MS));
+		stop = wait_for(
+			r, until_due(r, targets_retiring(r->targets) ? r->interval_ms : SLEEP_MS));
 	}
 	__atomic_store_n(r->sleeping, 0, __ATOMIC_SEQ_CST);
 	return stop;
@@ -247,7 +260,8 @@ static void *events_thread(void *arg)
 		if (empty && r->run == 0)
 			stop = sleep_until_record(r);
 		else
-			stop = wait_for(r, empty ? until_due(r, r->interval_ms) : r->run < RUN_RECORDS);
+			stop = wait_for(r, empty ? until_due(r, r->interval_ms)
+						 : r->run < RUN_RECORDS);
 	}
 	/* Probes of other processes may go on for ever: one ringful is enough. */
 	clock_refresh(&r->clock);
@@ -258,7 +272,8 @@ static void *events_thread(void *arg)
 	return NULL;
 }
 
-/* Edge-triggered: what counts is that the kernel woke us, not that there is something in the ring. */
+/* Edge-triggered: what counts is that the kernel woke us, not that there is something in the ring.
+ */
 static int watch(const struct ring *r, int fd, uint32_t events)
 {
 	struct epoll_event ev = { .events = events, .data.fd = fd };
@@ -281,8 +296,8 @@ static int open_ring(struct ring *r, int fd)
 	return err ? err : watch(r, r->stop, EPOLLIN);
 }
 
-int ring_new(struct ring **out, const struct config *cfg, int fd, volatile uint32_t *sleeping, struct targets *t,
-	     struct pool *p)
+int ring_new(struct ring **out, const struct config *cfg, int fd, volatile uint32_t *sleeping,
+	     struct targets *t, struct pool *p)
 {
 	struct ring *r = calloc(1, sizeof(*r));
 	int err;

@@ -1,7 +1,8 @@
 #include "trace/sampler.h"
 
-/* The decision of OpenTelemetry's TraceIdRatioBased: the last 8 bytes of the trace id as a big-endian number, shifted right by
- * one, are below ratio * 2^63 (opentelemetry-go/sdk/trace/sampling.go). Here without the shift. */
+/* The decision of OpenTelemetry's TraceIdRatioBased: the last 8 bytes of the trace id as a
+ * big-endian number, shifted right by one, are below ratio * 2^63
+ * (opentelemetry-go/sdk/trace/sampling.go). Here without the shift. */
 static int parse_ratio(const char *arg, uint64_t *below)
 {
 	char *end;

@@ -63,7 +63,8 @@ static void *call_place(void *arg)
 	return arg;
 }
 
-/* The child waits, then calls from a thread that is not the first one: kernels with the broken filter compared threads. */
+/* The child waits, then calls from a thread that is not the first one: kernels with the broken
+ * filter compared threads. */
 static void child(int fd)
 {
 	pthread_t thread;
@@ -92,9 +93,12 @@ static struct selftest_seen look(int fd)
 	return seen;
 }
 
-static int try_link(struct attach_kernel *out, const struct bpf_program *prog, int seen, pid_t pid, int go)
+static int try_link(struct attach_kernel *out, const struct bpf_program *prog, int seen, pid_t pid,
+		    int go)
 {
-	struct core_places places = { .offsets = &(unsigned long){ 0 }, .cookies = &(uint64_t){ 0 }, .n = 1 };
+	struct core_places places = { .offsets = &(unsigned long){ 0 },
+				      .cookies = &(uint64_t){ 0 },
+				      .n = 1 };
 	struct bpf_link *link = NULL;
 	struct selftest_seen ours, both;
 	int err;

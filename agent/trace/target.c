@@ -14,7 +14,8 @@ struct place {
 	uint16_t next; /* of the same list */
 };
 
-/* A list of slots through place.next, first in first out: a slot is not used again before all others were. */
+/* A list of slots through place.next, first in first out: a slot is not used again before all
+ * others were. */
 struct chain {
 	uint16_t first, last;
 	size_t n;
@@ -48,8 +49,9 @@ static uint16_t pop(struct targets *t, struct chain *c)
 	return slot;
 }
 
-int target_new(struct target **out, uint16_t slot, uint32_t generation, int pid, struct resource **resource,
-	       struct literals **literals, const struct str *probe_paths, size_t nprobe_paths, uint32_t signals)
+int target_new(struct target **out, uint16_t slot, uint32_t generation, int pid,
+	       struct resource **resource, struct literals **literals,
+	       const struct str *probe_paths, size_t nprobe_paths, uint32_t signals)
 {
 	size_t size = sizeof(struct target) + nprobe_paths * sizeof(struct str);
 	struct target *t;

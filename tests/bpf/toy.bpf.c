@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* toy.bpf.c - kernel half of `toy`. The argument says what to do: even ones send an event, odd ones begin an operation that never
- * ends. */
+/* toy.bpf.c - kernel half of `toy`. The argument says what to do: even ones send an event, odd ones
+ * begin an operation that never ends. */
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
 
@@ -63,7 +63,8 @@ static __always_inline __u64 wake(void)
 		c->sleeping = 0;
 		return BPF_RB_FORCE_WAKEUP;
 	}
-	return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >= wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >= wake_bytes ? BPF_RB_FORCE_WAKEUP
+									   : BPF_RB_NO_WAKEUP;
 }
 
 static __always_inline void send(const struct go_slot *s, const struct cookie *c, __u64 argument)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
- * toy.h - contract of the halves of `toy`, a library that traces two C functions of the attach test itself. */
+ * toy.h - contract of the halves of `toy`, a library that traces two C functions of the attach test
+ * itself. */
 #pragma once
 #include "bpf/event.h"
 

@@ -1,4 +1,5 @@
-/* Needs root: real uprobes on two functions of this program, traced as the library `toy` (tests/bpf). */
+/* Needs root: real uprobes on two functions of this program, traced as the library `toy`
+ * (tests/bpf). */
 #include "trace/attach.h"
 
 #include "base/config.h"
@@ -111,7 +112,11 @@ static struct gobin_field fields[TOY_NFIELDS];
 
 static void load_config(const char *ring_size)
 {
-	char size[64], *argv[] = { "agent", size, "--operations-max=100", "--targets-max=40", "--batch-delay=50ms",
+	char size[64], *argv[] = { "agent",
+				   size,
+				   "--operations-max=100",
+				   "--targets-max=40",
+				   "--batch-delay=50ms",
 				   "--ring-interval=20ms" };
 
 	(void)snprintf(size, sizeof(size), "--ring-size=%s", ring_size);
@@ -135,7 +140,10 @@ static void make_plan(void)
 	planned[i].fields = fields;
 	places[0] = (struct plan_place){ leave, i, COOKIE_LEAVE };
 	places[1] = (struct plan_place){ enter, i, 0 };
-	made = (struct plan){ .libs = planned, .nlibs = lib_count(), .places = places, .nplaces = 2,
+	made = (struct plan){ .libs = planned,
+			      .nlibs = lib_count(),
+			      .places = places,
+			      .nplaces = 2,
 			      .slot = { .ro_lo = 0x1000, .ro_hi = 0x3000 } };
 	plan = &made;
 }
@@ -146,7 +154,9 @@ static void open_all(const char *ring_size)
 	cr_assert_eq(attach_open(&attach, cfg), 0, "root, BPF and uprobe_multi are needed");
 	cr_assert_eq(targets_new(&targets, cfg->targets_max), 0);
 	cr_assert_eq(pool_new(&pool, 8, 512, 256 << 10), 0);
-	cr_assert_eq(ring_new(&ring, cfg, attach_events_fd(attach), attach_sleeping(attach), targets, pool), 0);
+	cr_assert_eq(ring_new(&ring, cfg, attach_events_fd(attach), attach_sleeping(attach),
+			      targets, pool),
+		     0);
 	make_plan();
 }
 
@@ -182,8 +192,9 @@ static struct attached *follow(int pid, uint16_t *slot)
 	cr_assert_eq(targets_reserve(targets, slot, &generation), 0);
 	cr_assert_eq(target_new(&t, *slot, generation, pid, &r, NULL, NULL, 0, SIGNAL_TRACES), 0);
 	targets_publish(targets, t);
-	cr_assert_eq(attach_process(&attached, attach, plan, pid, "/proc/self/exe", *slot, generation, 0x10000,
-				    &nprobes, &why), 0, "%s", why);
+	cr_assert_eq(attach_process(&attached, attach, plan, pid, "/proc/self/exe", *slot,
+				    generation, 0x10000, &nprobes, &why),
+		     0, "%s", why);
 	cr_assert_eq(nprobes, 2);
 	return attached;
 }
@@ -431,7 +442,9 @@ Test(attach, a_process_that_is_gone_is_refused_with_that_reason)
 	size_t n = 0;
 
 	end_child(&c);
-	cr_assert_eq(attach_process(&attached, attach, plan, c.pid, "/proc/self/exe", 3, 1, 0, &n, &why), -ESRCH);
+	cr_assert_eq(
+		attach_process(&attached, attach, plan, c.pid, "/proc/self/exe", 3, 1, 0, &n, &why),
+		-ESRCH);
 	cr_assert_str_eq(why, "the process is gone");
 	cr_assert_null(attached);
 }
@@ -445,7 +458,8 @@ Test(attach, a_place_that_is_none_is_refused_and_nothing_stays)
 	int err;
 
 	places[0].offset = 1ul << 40;
-	err = attach_process(&attached, attach, plan, getpid(), "/proc/self/exe", 3, 1, 0, &n, &why);
+	err = attach_process(&attached, attach, plan, getpid(), "/proc/self/exe", 3, 1, 0, &n,
+			     &why);
 	cr_assert_lt(err, 0);
 	cr_assert_not_null(why);
 	cr_assert_null(attached);
@@ -521,7 +535,8 @@ Test(attach, the_kernel_memory_is_known)
 	attach_detach(attach, list, 1);
 }
 
-/* In there a process has other pids for itself than for BPF, as on kind and minikube. Exit status 0: all as it should be. */
+/* In there a process has other pids for itself than for BPF, as on kind and minikube. Exit status
+ * 0: all as it should be. */
 static int in_pid_namespace(void)
 {
 	struct attached *list[1];
@@ -593,8 +608,11 @@ Test(attach_small, a_library_is_disabled_by_the_configuration)
 	cr_assert_eq(config_load(&cfg, 2, argv, NULL), 0);
 	cr_assert_eq(attach_open(&attach, cfg), 0);
 	make_plan();
-	cr_assert_str_eq(attach_lib_disabled(attach, index_of(&toy)), "disabled by libraries.disabled");
-	cr_assert_eq(attach_process(&attached, attach, plan, getpid(), "/proc/self/exe", 3, 1, 0, &n, &why), -ENODATA);
+	cr_assert_str_eq(attach_lib_disabled(attach, index_of(&toy)),
+			 "disabled by libraries.disabled");
+	cr_assert_eq(attach_process(&attached, attach, plan, getpid(), "/proc/self/exe", 3, 1, 0,
+				    &n, &why),
+		     -ENODATA);
 	cr_assert_str_eq(why, "nothing to trace in it");
 	cr_assert_eq(targets_new(&targets, 1), 0);
 	cr_assert_eq(pool_new(&pool, 4, 10, 4096), 0);

@@ -41,7 +41,8 @@ Test(clock, after_the_wall_clock_was_stepped_times_are_right_within_a_second)
 		clock_refresh(&c);
 		c.measured_ns -= 1000000000; /* a second later */
 		clock_refresh(&c);
-		cr_assert(off_by(&c) > -500000 && off_by(&c) < 500000, "step %ld: %ld ns", steps[i], off_by(&c));
+		cr_assert(off_by(&c) > -500000 && off_by(&c) < 500000, "step %ld: %ld ns", steps[i],
+			  off_by(&c));
 	}
 }
 

@@ -83,12 +83,14 @@ Test(literals, what_is_not_within_the_read_only_data_is_refused)
 	static const struct {
 		uint64_t at;
 		size_t n;
-	} bad[] = { { SIZE, 1 }, { SIZE - 1, 2 }, { UINT64_MAX, 1 }, { UINT64_MAX - 3, 8 }, { 0, 1025 }, { 0, SIZE_MAX } };
+	} bad[] = { { SIZE, 1 },           { SIZE - 1, 2 }, { UINT64_MAX, 1 },
+		    { UINT64_MAX - 3, 8 }, { 0, 1025 },     { 0, SIZE_MAX } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		struct str s = { "as it was", 9 };
 
-		cr_assert_eq(literals_get(literals, &arena, bad[i].at, bad[i].n, &s), -ERANGE, "row %zu", i);
+		cr_assert_eq(literals_get(literals, &arena, bad[i].at, bad[i].n, &s), -ERANGE,
+			     "row %zu", i);
 		cr_assert(str_eq(s, "as it was"));
 		cr_assert_eq(arena.used, 0);
 	}

@@ -4,7 +4,8 @@
 #include <criterion/criterion.h>
 #include <glob.h>
 
-/* Helpers that read or write memory of the kernel, or write that of programs: refused under lockdown, or not needed. */
+/* Helpers that read or write memory of the kernel, or write that of programs: refused under
+ * lockdown, or not needed. */
 static const struct {
 	int id;
 	const char *name;
@@ -34,8 +35,8 @@ static size_t check_program(const char *path, const struct bpf_program *prog)
 			continue;
 		calls++;
 		for (size_t k = 0; k < ARRAY_SIZE(forbidden); k++)
-			cr_assert_neq(insns[i].imm, forbidden[k].id, "%s: %s calls %s", path, bpf_program__name(prog),
-				      forbidden[k].name);
+			cr_assert_neq(insns[i].imm, forbidden[k].id, "%s: %s calls %s", path,
+				      bpf_program__name(prog), forbidden[k].name);
 	}
 	return calls;
 }
@@ -52,7 +53,8 @@ Test(objects, no_program_reads_the_kernel_or_writes_anything_of_others)
 		struct bpf_program *prog;
 
 		cr_assert_not_null(object, "%s", found.gl_pathv[i]);
-		bpf_object__for_each_program (prog, object) {
+		bpf_object__for_each_program(prog, object)
+		{
 			calls += check_program(found.gl_pathv[i], prog);
 			programs++;
 		}

@@ -6,7 +6,8 @@
 #include <fcntl.h>
 #include <glob.h>
 
-static const char *const main_symbols[] = { "runtime.no_such_function", "runtime.main", "runtime.gcStart", NULL };
+static const char *const main_symbols[] = { "runtime.no_such_function", "runtime.main",
+					    "runtime.gcStart", NULL };
 static const char *const close_symbols[] = { "os.(*File).Close", NULL };
 static const char *const missing_symbols[] = { "no/such.(*Thing).Call", "no/such.Call", NULL };
 
@@ -28,20 +29,30 @@ static const struct go_field fields[] = {
 enum { PART_MAIN, PART_CLOSE, PART_FUNCTION_MISSING, PART_FIELD_MISSING, PART_SIZE_MISSING };
 static const struct go_part parts[] = {
 	[PART_MAIN] = { "main", 1u << PROBE_MAIN, 1u << FIELD_GOID, "nothing" },
-	[PART_CLOSE] = { "close", 1u << PROBE_CLOSE, 1u << FIELD_PATH | 1u << FIELD_GOID, "nothing" },
-	[PART_FUNCTION_MISSING] = { "missing", 1u << PROBE_MAIN | 1u << PROBE_MISSING, 0, "nothing" },
+	[PART_CLOSE] = { "close", 1u << PROBE_CLOSE, 1u << FIELD_PATH | 1u << FIELD_GOID,
+			 "nothing" },
+	[PART_FUNCTION_MISSING] = { "missing", 1u << PROBE_MAIN | 1u << PROBE_MISSING, 0,
+				    "nothing" },
 	[PART_FIELD_MISSING] = { "field", 1u << PROBE_MAIN, 1u << FIELD_MISSING, "nothing" },
 	[PART_SIZE_MISSING] = { "size", 1u << PROBE_MAIN, 1u << FIELD_SIZE, "nothing" },
 };
 
 static const struct lib whole = {
-	.name = "whole", .probes = probes, .nprobes = ARRAY_SIZE(probes), .fields = fields,
-	.nfields = ARRAY_SIZE(fields), .parts = parts, .nparts = ARRAY_SIZE(parts),
+	.name = "whole",
+	.probes = probes,
+	.nprobes = ARRAY_SIZE(probes),
+	.fields = fields,
+	.nfields = ARRAY_SIZE(fields),
+	.parts = parts,
+	.nparts = ARRAY_SIZE(parts),
 };
 
 static const struct lib none = {
-	.name = "none", .probes = probes + PROBE_MISSING, .nprobes = 1,
-	.parts = (const struct go_part[]){ { "none", 1, 0, "everything" } }, .nparts = 1,
+	.name = "none",
+	.probes = probes + PROBE_MISSING,
+	.nprobes = 1,
+	.parts = (const struct go_part[]){ { "none", 1, 0, "everything" } },
+	.nparts = 1,
 };
 
 static const struct lib too_long = { .name = "too_long", .nfields = GO_FIELDS_MAX + 1 };
@@ -92,9 +103,11 @@ static void check_parts(const char *path, const struct plan *p)
 	cr_assert_eq(p->libs[0].lib, &none);
 	cr_assert_eq(p->libs[0].parts, 0, "%s", path);
 	cr_assert_eq(p->libs[0].probes, 0);
-	cr_assert_eq(p->libs[1].parts, 1u << PART_MAIN | 1u << PART_CLOSE, "%s: %x", path, p->libs[1].parts);
+	cr_assert_eq(p->libs[1].parts, 1u << PART_MAIN | 1u << PART_CLOSE, "%s: %x", path,
+		     p->libs[1].parts);
 	cr_assert_eq(p->libs[1].probes, 1u << PROBE_MAIN | 1u << PROBE_CLOSE);
-	cr_assert_str_eq(p->libs[1].funcs[PROBE_MAIN].name, "runtime.main", "the first alternative that exists");
+	cr_assert_str_eq(p->libs[1].funcs[PROBE_MAIN].name, "runtime.main",
+			 "the first alternative that exists");
 }
 
 Test(plan, a_part_is_whole_when_all_its_functions_and_fields_are_there)
@@ -125,7 +138,8 @@ static void check_places(const char *path, const struct plan *p)
 	cr_assert_eq(p->places[last - 1].offset, p->libs[1].funcs[PROBE_CLOSE].enter_offset);
 	for (size_t i = 0; i + 1 < last; i++) {
 		cr_assert_eq(p->places[i].probe, PROBE_CLOSE | COOKIE_LEAVE);
-		cr_assert_eq(byte_at(path, p->places[i].offset), 0xc3, "%s: place %zu is no RET", path, i);
+		cr_assert_eq(byte_at(path, p->places[i].offset), 0xc3, "%s: place %zu is no RET",
+			     path, i);
 	}
 }
 
@@ -157,7 +171,8 @@ static void check_reasons(const char *path, const struct plan *p)
 			 "function no/such.(*Thing).Call is not in the binary");
 	cr_assert_str_eq(plan_missing(l, PART_FIELD_MISSING, text, sizeof(text)),
 			 "field os/exec.Cmd.NoSuchField has no known offset");
-	cr_assert_str_eq(plan_missing(l, PART_SIZE_MISSING, text, sizeof(text)), "the size of no/such.Type is not known");
+	cr_assert_str_eq(plan_missing(l, PART_SIZE_MISSING, text, sizeof(text)),
+			 "the size of no/such.Type is not known");
 }
 
 Test(plan, what_is_missing_is_said_in_words)

@@ -90,8 +90,12 @@ TestSuite(ring, .init = set_up, .fini = tear_down);
 
 static struct note note_of(const struct target *t)
 {
-	struct note n = { .head = { .size = sizeof(n), .flags = EVENT_SAMPLED, .trace_id = { 1 }, .span_id = { 2 },
-				    .start_ns = 1000, .end_ns = 2000 },
+	struct note n = { .head = { .size = sizeof(n),
+				    .flags = EVENT_SAMPLED,
+				    .trace_id = { 1 },
+				    .span_id = { 2 },
+				    .start_ns = 1000,
+				    .end_ns = 2000 },
 			  .text = "a note!" };
 	uint8_t lib = 0;
 
@@ -110,7 +114,8 @@ static void record(const struct note *n)
 static void conserved(void)
 {
 	cr_assert_eq(stat_get(spans_produced),
-		     stat_get(spans_exported) + stat_get(spans_queued) + stat_get(spans_sampled_out) + stat_get(spans_dropped_decode) +
+		     stat_get(spans_exported) + stat_get(spans_queued) +
+			     stat_get(spans_sampled_out) + stat_get(spans_dropped_decode) +
 			     stat_get(spans_dropped_filtered) + stat_get(spans_dropped_stale) +
 			     stat_get(spans_dropped_traces_off) + stat_get(spans_dropped_queue) +
 			     stat_get(spans_dropped_too_large));

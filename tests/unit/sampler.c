@@ -48,7 +48,8 @@ Test(sampler, a_ratio_divides_the_trace_ids_as_the_go_sdk_does)
 		for (int64_t d = -3; d <= 3; d++) {
 			uint64_t id = (bound << 1) + (uint64_t)d;
 
-			cr_assert_eq(id < s.sample_below, id >> 1 < bound, "ratio %s, id %lx", arg, id);
+			cr_assert_eq(id < s.sample_below, id >> 1 < bound, "ratio %s, id %lx", arg,
+				     id);
 		}
 	}
 }
@@ -63,7 +64,8 @@ Test(sampler, a_ratio_of_one_and_a_missing_one_take_everything)
 
 Test(sampler, what_is_no_ratio_is_refused_and_out_stays_untouched)
 {
-	static const char *const bad[] = { "-0.1", "1.1", "nan", "inf", "half", "0.5x", " 0.5", "1e3", "0,5" };
+	static const char *const bad[] = { "-0.1", "1.1",  "nan", "inf", "half",
+					   "0.5x", " 0.5", "1e3", "0,5" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		struct sampler s = { .sample_below = 42 };

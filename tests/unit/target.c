@@ -83,7 +83,8 @@ Test(target, it_owns_what_it_is_given_and_copies_the_probe_paths)
 	struct resource *r = a_resource();
 	struct target *t = NULL;
 
-	cr_assert_eq(target_new(&t, 1, 2, 3, &r, NULL, paths, ARRAY_SIZE(paths), SIGNAL_METRICS), 0);
+	cr_assert_eq(target_new(&t, 1, 2, 3, &r, NULL, paths, ARRAY_SIZE(paths), SIGNAL_METRICS),
+		     0);
 	cr_assert_null(r);
 	live_path[1] = 'X';
 	cr_assert_eq(t->nprobe_paths, 3);
@@ -218,7 +219,9 @@ Test(target, worker_events_and_status_page_use_the_table_at_once)
 
 		while (targets_reserve(table, &c.slot, &c.generation) == -ENOSPC)
 			(void)sched_yield();
-		cr_assert_eq(target_new(&t, c.slot, c.generation, 1, &r, NULL, NULL, 0, SIGNAL_TRACES), 0);
+		cr_assert_eq(
+			target_new(&t, c.slot, c.generation, 1, &r, NULL, NULL, 0, SIGNAL_TRACES),
+			0);
 		targets_publish(table, t);
 		memcpy(&bits, &c, sizeof(bits));
 		atomic_store(&last_cookie, bits);
