@@ -31,7 +31,7 @@ struct entry {
 	unsigned int waits;   /* how often the pod list has been asked for it */
 	unsigned int scan;    /* the last scan that saw it */
 	int pidfd;            /* of one that may be traced, else -1 */
-	bool fleeting;        /* seen at execve only: forgotten unless it is selected, the next scan finds what lasts */
+	bool fleeting;        /* seen at execve, and in no scan since */
 	/* What decide() wants of it, and how far that is. */
 	bool wanted, working, judged; /* to be traced; a job is under way; the worker has said that it cannot be */
 	uint32_t signals, job_signals; /* wanted; those of the job or the target */

@@ -150,7 +150,9 @@ static json_t *process_json(const struct status *s, const struct counts *counts,
 		j, "probes",
 		json_integer(r->outcome == WORKER_TRACED ? (json_int_t)r->nprobes : 0));
 	(void)json_object_set_new(j, "libraries", libraries_json(r, count));
-	(void)json_object_set_new(j, "spans", json_integer((json_int_t)spans));
+	(void)json_object_set_new(j, "spans",
+				  e->state == ROSTER_ENDED ? json_null()
+							   : json_integer((json_int_t)spans));
 	(void)json_object_set_new(j, "last_event",
 				  count && count->last_event_ns
 					  ? json_real(unix_time(count->last_event_ns))

@@ -26,6 +26,9 @@ static const uint64_t young_ns[] = { 100 * MS, 300 * MS, 1 * S, 2 * S };
 /* Failures of the worker: 1 s, doubled, so often. */
 #define FAILED_FIRST_NS    (1 * S)
 #define FAILED_RETRIES     5
+/* Programs that come and go by the thousand are not worth remembering between two scans, unless
+ * they are selected. */
+#define FLEETING_MAX       2048
 /* A process that is just starting or ending. */
 #define UNREADABLE_NS      (50 * MS)
 #define UNREADABLE_RETRIES 5
@@ -176,7 +179,7 @@ static void unwant(struct tracker *t, struct entry *e, const struct decision *d)
 		return;
 	if (t->kubernetes && !e->proc.container_id[0] && e->retries < ARRAY_SIZE(young_ns))
 		retry_in(t, e, young_ns[e->retries]);
-	else
+	else if (t->roster->count[ROSTER_NOT_SELECTED] > FLEETING_MAX)
 		roster_remove(t->roster, e, false);
 }
 
@@ -381,6 +384,7 @@ static void take_result(struct tracker *t, struct worker_result *result)
 				 "messages left out)",
 				 e->proc.pid, e->proc.exe, r->reason, (unsigned long long)skipped);
 		if (r->outcome == WORKER_TRACED) {
+			stat_observe(attach, tracker_now() - e->found_ns);
 			e->retries = 0;
 			e->traced = r->traced;
 			t->roster->probes += r->nprobes;
