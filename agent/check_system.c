@@ -20,14 +20,14 @@ struct capability {
 
 /* Values of linux/capability.h; older libraries do not know the newest names. */
 static const struct capability capabilities[] = {
-	{ 39, "capability BPF", true, CHECK_MISSING,
+	{ 39, "CAP_BPF", true, CHECK_MISSING,
 	  "no BPF program can be loaded: nothing is traced" },
-	{ 38, "capability PERFMON", true, CHECK_MISSING,
+	{ 38, "CAP_PERFMON", true, CHECK_MISSING,
 	  "probes cannot read the traced programs' memory: nothing is traced" },
-	{ 19, "capability SYS_PTRACE", false, CHECK_MISSING,
+	{ 19, "CAP_SYS_PTRACE", false, CHECK_MISSING,
 	  "executables of other users' processes can neither be read nor probed: only the agent's "
 	  "own user's, if any, are traced" },
-	{ 2, "capability DAC_READ_SEARCH", false, CHECK_DEGRADED,
+	{ 2, "CAP_DAC_READ_SEARCH", false, CHECK_DEGRADED,
 	  "programs whose file only their owner may read are not traced, and OTEL_SERVICE_NAME and "
 	  "OTEL_RESOURCE_ATTRIBUTES of "
 	  "traced programs are not read" },
@@ -77,7 +77,7 @@ static void check_capabilities(struct checks *out)
 
 		(void)snprintf(row->found, sizeof(row->found), "%s",
 			       held      ? "held"
-			       : implied ? "implied by SYS_ADMIN"
+			       : implied ? "implied by CAP_SYS_ADMIN"
 					 : "not held");
 	}
 }

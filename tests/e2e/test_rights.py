@@ -32,7 +32,7 @@ def test_each_capability_that_is_missing_is_named_with_what_is_lost(node, missin
     line = next(line for line in agent.log.splitlines() if name in line)
     assert len(line) > len(name) + 20, "and what is lost without"
     code, text = check("check", "--config", str(agent.config), capabilities=rest)
-    assert code != 0 and name in text, text
+    assert name in text and (code != 0) == (missing != "dac_read_search"), f"essential or not: {text}"
     if agent.process.running:
         page = until(lambda: agent.get("/status")[1], 10)
         assert name in page, page
