@@ -14,11 +14,13 @@ import time
 import traceback
 
 import kubernetes as k8s
-from kubernetes import Failed, get, helm, kubectl, pods, probes, spans_of, status, wait_until
+from kubernetes import Failed, get, helm, kubectl, pods, probes, status, wait_until
 
 CAPABILITIES = 1 << 2 | 1 << 19 | 1 << 38 | 1 << 39  # DAC_READ_SEARCH, SYS_PTRACE, PERFMON, BPF
 AGENT = "app.kubernetes.io/name=spoor,app.kubernetes.io/component=agent"
 CHART = k8s.ROOT / "helm/spoor"
+# Part of the path of every request, so that nothing of an earlier run is counted.
+RUN = f"{os.getpid()}-{int(time.time())}"
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -40,6 +42,11 @@ def agent():
 
 def agent_url(path):
     return f"http://{agent().ip}:9464{path}"
+
+
+def agent_status():
+    """/status, asked for from within the pod's network."""
+    return json.loads(k8s.run("nsenter", "--target", agent().pid(), "--net", "curl", "-sf", "http://127.0.0.1:9464/status"))
 
 
 def metrics():
@@ -64,29 +71,32 @@ def none_probed(selector):
     return not any(counts(selector))
 
 
+def spans_of(run):
+    return [s for s in k8s.spans() if s.path and s.path.startswith(f"/hello/{run}-{RUN}-")]
+
+
 def ask(run, selector, count):
     """count requests to each pod under paths that no other run has; the paths by pod."""
     asked = {}
     for pod in pods("shop", selector):
-        asked[pod.name] = [f"/hello/{run}-{pod.name}-{i}" for i in range(count)]
+        asked[pod.name] = [f"/hello/{run}-{RUN}-{pod.name}-{i}" for i in range(count)]
         for path in asked[pod.name]:
             expect(path, 200, get(f"http://{pod.ip}:8080{path}")[0])
     return asked
 
 
 def arrive(run, selector="app=cart", count=20):
-    """Sends requests and waits until each has its span: one, of its pod. Returns the spans."""
+    """Sends requests and waits until each has its span: one, of its pod."""
     asked = ask(run, selector, count)
     total = sum(map(len, asked.values()))
-    wait_until(f"{total} spans of {run}", 20, lambda: len(spans_of(f"/hello/{run}-")) >= total)
+    wait_until(f"{total} spans of {run}", 20, lambda: len(spans_of(run)) >= total)
     time.sleep(2)  # more than that would be as wrong
-    found = spans_of(f"/hello/{run}-")
+    wanted = {path: [pod] for pod, paths in asked.items() for path in paths}
     got = {}
-    for span in found:
-        got.setdefault(span.resource.get("k8s.pod.name"), []).append(span.path)
-    expect("paths by pod", {pod: sorted(paths) for pod, paths in asked.items()},
-           {pod: sorted(paths) for pod, paths in got.items()})
-    return found
+    for span in spans_of(run):
+        got.setdefault(span.path, []).append(span.resource.get("k8s.pod.name"))
+    expect("requests with other pods than asked", {}, {p: got.get(p) for p in wanted if got.get(p) != wanted[p]})
+    expect("spans of no request", set(), set(got) - set(wanted))
 
 
 # --- checks of both ways to install
@@ -132,7 +142,7 @@ def the_spans_say_where_they_come_from():
     expect("node", k8s.NODE_NAME, node["metadata"]["name"])
     by_name = {p.name: p for p in pods("shop", "app=cart")}
     seen = set()
-    for span in spans_of("/hello/first-"):
+    for span in spans_of("first"):
         pod, have = by_name[span.resource["k8s.pod.name"]], span.resource
         seen.add(pod.name)
         wanted = {
@@ -151,18 +161,22 @@ def the_spans_say_where_they_come_from():
 
 
 def health_probes_become_no_spans():
-    expect("spans of the kubelet's probes", 0, len(spans_of("/hello/probe")))
+    expect("spans of the kubelet's probes", 0, len([s for s in k8s.spans() if s.path == "/hello/probe"]))
 
 
 def a_pod_that_did_not_ask_is_untouched():
     ask("plain", "app=plain", 20)
     time.sleep(3)
-    expect("spans", 0, len(spans_of("/hello/plain-")))
+    expect("spans", 0, len(spans_of("plain")))
     if not none_probed("app=plain"):
         raise Failed("its code was changed")
 
 
 # --- by helm
+
+def the_clusters_authority_is_trusted():
+    expect("TLS mode", "ca", agent_status()["kubelet"]["tls_mode"])
+
 
 def the_kubelets_certificate_is_the_clusters():
     expect("verified by the cluster's CA", True, k8s.kubelet_certificate_is_signed_by_the_cluster())
@@ -278,7 +292,7 @@ def the_annotation_taken_away_removes_the_probes():
     wait_until("probes to be gone", 30, lambda: none_probed("app=cart"))
     ask("off", "app=cart", 5)
     time.sleep(3)
-    expect("spans", 0, len(spans_of("/hello/off-")))
+    expect("spans", 0, len(spans_of("off")))
 
 
 def the_annotation_given_again_brings_them_back():
@@ -329,6 +343,11 @@ def the_kubelets_certificate_is_its_own():
     expect("verified by the cluster's CA", False, k8s.kubelet_certificate_is_signed_by_the_cluster())
 
 
+def the_nodes_certificate_is_pinned():
+    """Read from the node's file system by way of process 1."""
+    expect("TLS mode", "node-cert", agent_status()["kubelet"]["tls_mode"])
+
+
 def kubectl_applies_the_plain_manifests():
     kubectl("apply", "-f", k8s.ROOT / "k8s")
 
@@ -347,15 +366,15 @@ INSTALLED = [
 WAYS = {
     "helm": [
         the_kubelets_certificate_is_the_clusters, the_charts_tests_render_what_helm_renders,
-        helm_installs_with_default_values, *INSTALLED, the_metrics_page_is_what_prometheus_wants,
+        helm_installs_with_default_values, *INSTALLED, the_clusters_authority_is_trusted, the_metrics_page_is_what_prometheus_wants,
         every_span_is_accounted_for, a_real_prometheus_scrapes_the_agent_and_evaluates_the_alerts, helms_own_test_passes,
         a_changed_value_rolls_the_agent, the_status_page_is_for_port_forwards_only,
         the_annotation_taken_away_removes_the_probes, the_annotation_given_again_brings_them_back,
         a_new_pod_is_traced_as_it_comes, uninstalling_leaves_nothing,
     ],
     "manifests": [
-        the_kubelets_certificate_is_its_own, kubectl_applies_the_plain_manifests, *INSTALLED,
-        deleting_the_manifests_leaves_nothing,
+        the_kubelets_certificate_is_its_own, kubectl_applies_the_plain_manifests, *INSTALLED, the_nodes_certificate_is_pinned,
+        a_new_pod_is_traced_as_it_comes, deleting_the_manifests_leaves_nothing,
     ],
 }
 

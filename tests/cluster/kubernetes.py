@@ -168,10 +168,6 @@ def spans():
     return found
 
 
-def spans_of(prefix):
-    return [s for s in spans() if s.path and s.path.startswith(prefix)]
-
-
 def kubelet_certificate_is_signed_by_the_cluster():
     context = ssl.create_default_context(cafile=RUN / "pki/ca.crt")
     try:
