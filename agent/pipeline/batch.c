@@ -58,11 +58,16 @@ static int batch_resource(struct batch *b, struct resource *r)
 
 int batch_add(struct batch *b, const struct span *span, struct resource *r)
 {
+	static const uint8_t none[sizeof(span->trace_id)];
 	size_t used = b->arena.used;
 	struct attr *attrs = NULL;
 	struct span *s;
 	int idx;
 
+	/* A receiver would refuse the whole request. */
+	if (memcmp(span->trace_id, none, sizeof(span->trace_id)) == 0 ||
+	    memcmp(span->span_id, none, sizeof(span->span_id)) == 0)
+		return -EBADMSG;
 	if (b->nspans == b->max_spans)
 		return -ENOSPC;
 	if (span->nattrs) {

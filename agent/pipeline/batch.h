@@ -44,5 +44,6 @@ size_t pool_queued(struct pool *p);
 
 /* Events: adds *span (in a batch is counted as queued, in stats), whose strings lie in b->arena
  * already; copies its attributes into the arena, takes a reference to r the first time. 0; -ENOSPC:
- * the batch is full in one of its three measures, send it and begin anew. */
+ * the batch is full in one of its three measures, send it and begin anew; -EBADMSG: an id is zero.
+ */
 int batch_add(struct batch *b, const struct span *span, struct resource *r) must_check;

@@ -19,7 +19,7 @@ static struct resource *resource_named(const char *name)
 static int add_one(struct batch *b, struct resource *r, int64_t number)
 {
 	struct attr attrs[] = { { .key = "n", .type = ATTR_INT, .i = number } };
-	struct span s = { .nattrs = 1, .attrs = attrs };
+	struct span s = { .trace_id = { 1 }, .span_id = { 2 }, .nattrs = 1, .attrs = attrs };
 
 	return batch_add(b, &s, r);
 }
@@ -39,7 +39,9 @@ Test(batch, a_span_keeps_its_own_copy_of_its_attributes)
 {
 	struct attr attrs[2] = { { .key = "a", .type = ATTR_INT, .i = 1 },
 				 { .key = "b", .type = ATTR_STR, .s = { "x", 1 } } };
-	struct span s = { .start_ns = 7, .nattrs = 2, .attrs = attrs };
+	struct span s = {
+		.trace_id = { 1 }, .span_id = { 2 }, .start_ns = 7, .nattrs = 2, .attrs = attrs
+	};
 	struct resource *r = resource_named("r");
 	struct pool *p = NULL;
 	size_t dropped;
@@ -91,6 +93,23 @@ Test(batch, it_is_full_in_spans_in_memory_and_in_resources_and_then_unchanged)
 		resource_put(&r[i]);
 	}
 	resource_put(&one);
+}
+
+Test(batch, a_span_without_ids_is_refused)
+{
+	struct span no_trace = { .span_id = { 2 } }, no_span = { .trace_id = { 1 } };
+	struct resource *r = resource_named("r");
+	struct pool *p = NULL;
+	struct batch *b;
+
+	cr_assert_eq(pool_new(&p, 3, 8, 4096), 0);
+	b = full_batch(p, r, 0);
+	cr_expect_eq(batch_add(b, &no_trace, r), -EBADMSG);
+	cr_expect_eq(batch_add(b, &no_span, r), -EBADMSG);
+	cr_expect_eq(b->nspans, 0);
+	cr_expect_eq(r->refs, 1);
+	pool_free(&p);
+	resource_put(&r);
 }
 
 Test(batch, one_reference_a_resource_is_held_until_the_batch_is_empty_again)

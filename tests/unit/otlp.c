@@ -96,6 +96,7 @@ static void add(struct batch *b, struct resource *r, const struct lib *lib, uint
 
 	memset(s.trace_id, 0xa0, sizeof(s.trace_id));
 	memset(s.span_id, number, sizeof(s.span_id));
+	s.span_id[0] = 1;
 	s.name = copied(b, "GET /items/{id}");
 	span_str(&s, "http.request.method", copied(b, "GET"));
 	span_str(&s, "url.path", copied(b, "/items/4711"));
