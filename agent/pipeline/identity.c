@@ -14,11 +14,14 @@
 #include <stdio.h>
 #include <time.h>
 
-#define ANNOTATION "resource.opentelemetry.io/"
-/* More than anybody needs; what a pod says beyond is left out. */
-#define ATTRS_MAX  256
-#define VALUE_MAX  4096
-#define TEXT_SIZE  16384
+#define ANNOTATION      "resource.opentelemetry.io/"
+/* More than anybody needs; what a pod or process says beyond is left out, so that there is room for
+ * what others know. */
+#define ANNOTATIONS_MAX 64
+#define ENVIRONMENT_MAX (ANNOTATIONS_MAX + 64)
+#define ATTRS_MAX       (ENVIRONMENT_MAX + 192)
+#define VALUE_MAX       4096
+#define TEXT_SIZE       16384
 
 /* A resource that is being made. Values of the pod and the process are not copied. */
 struct making {
@@ -27,7 +30,7 @@ struct making {
 	struct image image;
 	struct arena text; /* of values that are put together */
 	struct resource_attr attrs[ATTRS_MAX];
-	size_t nattrs;
+	size_t nattrs, most; /* of them, for now */
 };
 
 /* Formats into the arena; NULL when that is full. */
@@ -53,7 +56,7 @@ __attribute__((format(printf, 2, 3))) static const char *text(struct making *m, 
 /* The first source that knows an attribute wins: what is there already stays. */
 static void add(struct making *m, struct resource_attr attr)
 {
-	if (m->nattrs == ATTRS_MAX || !*attr.key)
+	if (m->nattrs == m->most || !*attr.key)
 		return;
 	for (size_t i = 0; i < m->nattrs; i++)
 		if (strcmp(m->attrs[i].key, attr.key) == 0)
@@ -433,8 +436,11 @@ int identity_resource(struct resource **out, const struct identity *id)
 		workload_of(&m->workload, id->pod);
 	if (id->container)
 		image_of(&m->image, id->container->image, id->container->image_id);
+	m->most = ANNOTATIONS_MAX;
 	add_annotations(m);
+	m->most = ENVIRONMENT_MAX;
 	add_environment(m);
+	m->most = ATTRS_MAX;
 	add_rows(m, known, ARRAY_SIZE(known));
 	add_workload(m);
 	add_listed(m, "k8s.pod.label.", &cfg->resource_pod_labels, pod_label);
