@@ -28,6 +28,7 @@ struct out {
 		       does */
 	char *p;    /* lines that wait to be written */
 	size_t used, size, written;
+	bool torn; /* p begins in the middle of a line, when nothing of it is written */
 	bool nomem;
 	struct log_limit stuck_limit;
 };
@@ -334,6 +335,7 @@ static int flush(struct out *o, const struct export_job *job)
 		}
 	}
 	o->used = o->written = 0;
+	o->torn = false;
 	return 0;
 }
 
@@ -343,12 +345,14 @@ static size_t forget(struct out *o)
 {
 	size_t keep = o->written, lines = 0;
 
-	if (keep && o->p[keep - 1] != '\n')
+	if (keep ? o->p[keep - 1] != '\n' : o->torn)
 		keep = (size_t)((char *)memchr(o->p + keep, '\n', o->used - keep) - o->p) + 1;
 	for (size_t i = keep; i < o->used; i++)
 		lines += o->p[i] == '\n';
-	memmove(o->p, o->p + o->written, keep - o->written);
 	o->used = keep - o->written;
+	if (o->used)
+		memmove(o->p, o->p + o->written, o->used);
+	o->torn = o->used > 0;
 	o->written = 0;
 	return lines;
 }
@@ -356,7 +360,6 @@ static size_t forget(struct out *o)
 static void stdout_send(void *state, const struct export_job *job, struct export_result *out)
 {
 	struct out *o = state;
-	size_t begun = o->used > 0;
 	int err;
 
 	*out = (struct export_result){ .verdict = EXPORT_DONE, .reason = EXPORT_REJECTED };
@@ -374,8 +377,6 @@ static void stdout_send(void *state, const struct export_job *job, struct export
 		return;
 	o->nomem = false;
 	out->rejected = forget(o);
-	if (begun && out->rejected > job->count)
-		out->rejected = job->count;
 	if (err == -ETIME) {
 		(void)snprintf(out->message, sizeof(out->message),
 			       "the reader is stuck: lines are dropped");
