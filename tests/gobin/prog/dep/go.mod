@@ -1,0 +1,3 @@
+module example.com/dep.go
+
+go 1.17

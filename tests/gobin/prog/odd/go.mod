@@ -1,0 +1,3 @@
+module example.com/odd/v3
+
+go 1.17
