@@ -310,8 +310,8 @@ static void expect_state(int pid, const char *state, const char *reason)
 	}
 	one = status_of(pid);
 	text = one ? json_dumps(one, 0) : NULL;
-	cr_assert_fail("process %d is not '%s' ('%s') but %s", pid, state, reason,
-		       text ? text : "unknown");
+	cr_assert(false, "process %d is not '%s' ('%s') but %s", pid, state, reason,
+		  text ? text : "unknown");
 }
 
 /* Live tracings of a pid. */
@@ -343,6 +343,28 @@ static size_t jobs(void)
 	return n;
 }
 
+static size_t untraced(void)
+{
+	size_t n;
+
+	(void)pthread_mutex_lock(&fake.lock);
+	n = fake.untraced;
+	(void)pthread_mutex_unlock(&fake.lock);
+	return n;
+}
+
+/* What the one live tracing was made with. */
+static struct traced first(void)
+{
+	struct traced t = { 0 };
+
+	(void)pthread_mutex_lock(&fake.lock);
+	if (fake.nlive)
+		t = *fake.live[0];
+	(void)pthread_mutex_unlock(&fake.lock);
+	return t;
+}
+
 TestSuite(discover, .init = set_up, .fini = tear_down, .timeout = 60);
 
 Test(discover, the_process_of_an_annotated_pod_is_traced_and_its_neighbour_not_touched)
@@ -353,7 +375,7 @@ Test(discover, the_process_of_an_annotated_pod_is_traced_and_its_neighbour_not_t
 	expect_state(CART, "traced", "annotation spoor.dev/instrument is \"true\"");
 	expect_state(ADMIN, "not_selected", "no annotation spoor.dev/instrument");
 	cr_expect_eq(jobs(), 1, "only selected processes get to the worker");
-	cr_expect_str_eq(fake.live[0]->container, "app");
+	cr_expect_str_eq(first().container, "app");
 	cr_expect_eq(stat_get(instrumented_processes), 1);
 	cr_expect_eq(stat_get(attached_probes), 4);
 }
@@ -379,11 +401,11 @@ Test(discover, a_signal_that_is_switched_off_is_no_longer_asked_for)
 	process(CART, "cart-server", 10, ID1);
 	start();
 	expect_live(CART, 1);
-	cr_expect_eq(fake.live[0]->signals, SIGNAL_TRACES | SIGNAL_METRICS);
+	cr_expect_eq(first().signals, SIGNAL_TRACES | SIGNAL_METRICS);
 	pods(ON ", \"spoor.dev/metrics\": \"false\"", ID1, "");
-	for (int i = 0; i < 300 && (live(CART) != 1 || fake.live[0]->signals != SIGNAL_TRACES); i++)
+	for (int i = 0; i < 300 && (first().signals != SIGNAL_TRACES); i++)
 		(void)usleep(10000);
-	cr_expect_eq(fake.live[0]->signals, SIGNAL_TRACES);
+	cr_expect_eq(first().signals, SIGNAL_TRACES);
 }
 
 Test(discover, a_container_that_the_kubelet_does_not_know_yet_is_waited_for)
@@ -451,7 +473,7 @@ Test(discover, a_program_that_executes_itself_gets_new_probes)
 		(void)usleep(10000);
 	expect_live(CART, 1);
 	cr_expect_eq(jobs(), 2);
-	cr_expect_eq(fake.untraced, 1);
+	cr_expect_eq(untraced(), 1);
 }
 
 Test(discover, an_execve_that_was_seen_already_is_not_one_more)
@@ -510,9 +532,9 @@ Test(discover, an_annotation_that_goes_while_probes_are_being_attached_is_follow
 	expect_state(CART, "pending", "probes are being attached");
 	pods("", ID1, "");
 	expect_state(CART, "not_selected", "no annotation");
-	for (int i = 0; i < 300 && fake.untraced != 1; i++)
+	for (int i = 0; i < 300 && untraced() != 1; i++)
 		(void)usleep(10000);
-	cr_expect_eq(fake.untraced, 1);
+	cr_expect_eq(untraced(), 1);
 	expect_live(CART, 0);
 }
 
