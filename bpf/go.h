@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
  * go.h - everything a probe may use: Go's registers, bounded reads, ids, sampling, one way to send
- * an event. A library's .bpf.c includes this (and go_header.h where it reads header maps) and its
+ * an event. A library's .bpf.c includes this (and go_header.bpf.h where it reads header maps) and its
  * own contract header, nothing else.
  *
  * What the measurements say (hence the form of all this): a bpf_probe_read_user costs 62 ns for 8

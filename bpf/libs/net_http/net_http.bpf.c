@@ -2,7 +2,7 @@
 /* net_http.bpf.c - net/http servers: HTTP/1, HTTP/2 bundled in net/http, HTTP/2 of
  * golang.org/x/net. Two hits a request, both on an instruction that the kernel emulates; once a
  * connection a third one cleans up. */
-#include "net_http_op.h"
+#include "op.bpf.h"
 
 /* A function that begins requests was hit: what it was given. */
 struct begin {

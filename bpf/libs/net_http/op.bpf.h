@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
- * net_http_op.h - what is remembered between begin and end, and the work of both: one request of
+ * op.bpf.h - what is remembered between begin and end, and the work of both: one request of
  * one goroutine.
  *
  * HTTP/1 serves a connection on one goroutine: its entry is made at the first request and lives
@@ -8,7 +8,7 @@
  * goroutine, so the address of g names it (Go reuses both together). */
 #pragma once
 #include "go.h"
-#include "go_header.h"
+#include "go_header.bpf.h"
 #include "net_http.h"
 
 /* struct op.active */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
- * go_header.h - one walk over a Go map[string][]string (http.Header) for the few keys that a probe
+ * go_header.bpf.h - one walk over a Go map[string][]string (http.Header) for the few keys that a probe
  * wants: the maps of Go <= 1.23 (buckets with overflow chains, and a second array while one grows)
  * and the swiss maps since (one group, or a directory of tables of groups). How a group is laid out
  * comes from the binary's own map type.

@@ -1,0 +1,431 @@
+#include "bpf/libs/net_http/net_http.h"
+
+#include "base/config.h"
+#include "trace/lib.h"
+#include "trace/literals.h"
+#include "trace/span.h"
+#include <criterion/criterion.h>
+#include <sys/mman.h>
+
+static char *secret_names[] = { "sig", NULL };
+static char *method_names[] = { "GET", "POST", NULL };
+static const struct list secrets = { secret_names, 1 }, methods = { method_names, 2 };
+
+/* What a record says; text is written into it in order. */
+struct said {
+	const char *remote, *agent, *state, *method, *target, *host, *pattern;
+	uint8_t flags, bits, version;
+	uint16_t status;
+	uint32_t pattern_at;
+	uint16_t pattern_len; /* of a literal */
+};
+
+static const struct said plain = { .remote = "10.1.2.3:4567",
+				   .agent = "curl/8",
+				   .method = "GET",
+				   .target = "/items/7?x=1",
+				   .host = "shop.example:8080",
+				   .pattern = "GET /items/{id}",
+				   .bits = NET_HTTP_JOINED,
+				   .version = 11,
+				   .status = 200,
+				   .flags = EVENT_SAMPLED };
+
+static union {
+	struct net_http_event ev;
+	char bytes[sizeof(struct net_http_event) + NET_HTTP_DATA_MAX];
+} record;
+
+static struct arena arena;
+static struct privacy privacy;
+static struct decode with;
+static struct attr attrs[SPAN_ATTRS_MAX];
+static struct span span;
+static const struct lib *lib;
+
+static void set_up(void)
+{
+	privacy = (struct privacy){ .redact_query_keys = &secrets,
+				    .known_methods = &methods,
+				    .url_query = true };
+	cr_assert_eq(arena_init(&arena, 1 << 16), 0);
+	with = (struct decode){ .arena = &arena, .privacy = &privacy };
+	lib_foreach (it)
+		if (strcmp((*it)->name, "net_http") == 0)
+			lib = *it;
+	cr_assert(lib);
+}
+
+static void tear_down(void)
+{
+	arena_clear(&arena);
+}
+
+TestSuite(net_http, .init = set_up, .fini = tear_down);
+
+static size_t put(const char *text, size_t *at)
+{
+	size_t n = text ? strlen(text) : 0;
+
+	if (n)
+		memcpy(record.bytes + *at, text, n);
+	*at += n;
+	return n;
+}
+
+static void build(const struct said *s)
+{
+	struct net_http_event *ev = &record.ev;
+	size_t at = sizeof(*ev);
+
+	memset(&record, 0, sizeof(record));
+	ev->remote_len = (uint8_t)put(s->remote, &at);
+	ev->agent_len = (uint16_t)put(s->agent, &at);
+	ev->state_len = (uint16_t)put(s->state, &at);
+	ev->method_len = (uint8_t)put(s->method, &at);
+	if (s->bits & NET_HTTP_JOINED)
+		(void)put(" ", &at);
+	ev->target_len = (uint16_t)put(s->target, &at);
+	ev->host_len = (uint16_t)put(s->host, &at);
+	ev->pattern_len =
+		s->bits & NET_HTTP_LITERAL ? s->pattern_len : (uint16_t)put(s->pattern, &at);
+	ev->pattern_at = s->pattern_at;
+	ev->bits = s->bits;
+	ev->version = s->version;
+	ev->status = s->status;
+	ev->ev.flags = s->flags;
+	ev->ev.size = (uint32_t)at;
+}
+
+static int decode_record(void)
+{
+	span = (struct span){ .attrs = attrs };
+	return lib->decode(&record.ev.ev, &with, &span);
+}
+
+static void decode_said(struct said s)
+{
+	build(&s);
+	cr_assert_eq(decode_record(), 0);
+}
+
+static void expect(const char *key, const char *value)
+{
+	const struct attr *a = span_attr(&span, key);
+
+	if (!value)
+		cr_assert(!a, "%s is '%.*s'", key, a ? (int)a->s.n : 0, a ? a->s.p : "");
+	else
+		cr_assert(a && a->type == ATTR_STR && str_eq(a->s, value), "%s is '%.*s', not '%s'",
+			  key, a ? (int)a->s.n : 0, a ? a->s.p : "", value);
+}
+
+static void expect_int(const char *key, int64_t value)
+{
+	const struct attr *a = span_attr(&span, key);
+
+	cr_assert(a && a->type == ATTR_INT && a->i == value, "%s is %ld, not %ld", key,
+		  a ? a->i : -1, value);
+}
+
+Test(net_http, a_request_becomes_a_server_span_in_the_words_of_the_conventions)
+{
+	decode_said(plain);
+	cr_assert(str_eq(span.name, "GET /items/{id}"));
+	cr_assert_eq(span.kind, SPAN_SERVER);
+	cr_assert_eq(span.status, SPAN_UNSET);
+	expect("http.request.method", "GET");
+	expect("http.request.method_original", NULL);
+	expect("url.path", "/items/7");
+	expect("url.query", "x=1");
+	expect("url.scheme", "http");
+	expect("http.route", "/items/{id}");
+	expect_int("http.response.status_code", 200);
+	expect("error.type", NULL);
+	expect("server.address", "shop.example");
+	expect_int("server.port", 8080);
+	expect("network.peer.address", "10.1.2.3");
+	expect_int("network.peer.port", 4567);
+	expect("client.address", "10.1.2.3");
+	expect("network.protocol.version", "1.1");
+	expect("user_agent.original", "curl/8");
+}
+
+Test(net_http, without_a_route_the_name_is_the_method_and_never_the_path)
+{
+	struct said s = plain;
+
+	s.pattern = NULL;
+	decode_said(s);
+	cr_assert(str_eq(span.name, "GET"));
+	expect("http.route", NULL);
+	s.method = "BREW";
+	decode_said(s);
+	cr_assert(str_eq(span.name, "HTTP"));
+	expect("http.request.method", "_OTHER");
+	expect("http.request.method_original", "BREW");
+}
+
+Test(net_http, only_5xx_and_panics_are_errors)
+{
+	static const struct {
+		uint16_t status;
+		uint8_t flags, bits;
+		const char *error;
+	} cases[] = {
+		{ 200, 0, 0, NULL },
+		{ 404, 0, 0, NULL },
+		{ 499, 0, 0, NULL },
+		{ 500, 0, 0, "500" },
+		{ 599, 0, 0, "599" },
+		{ 600, 0, 0, NULL },
+		{ 101, 0, NET_HTTP_HIJACKED, NULL },
+		{ 0, EVENT_PANICKED, 0, "panic" },
+		{ 202, EVENT_PANICKED, 0, "panic" },
+		{ 0, EVENT_PANICKED, NET_HTTP_ABORTED, "aborted" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct said s = plain;
+
+		s.status = cases[i].status;
+		s.flags |= cases[i].flags;
+		s.bits |= cases[i].bits;
+		decode_said(s);
+		expect("error.type", cases[i].error);
+		cr_assert_eq(span.status, cases[i].error ? SPAN_ERROR : SPAN_UNSET, "case %zu", i);
+	}
+}
+
+Test(net_http, no_status_was_sent_means_no_status)
+{
+	struct said s = plain;
+
+	s.status = 0;
+	decode_said(s);
+	cr_assert(!span_attr(&span, "http.response.status_code"));
+}
+
+Test(net_http, protocol_versions_are_said_as_the_conventions_want_them)
+{
+	static const struct {
+		uint8_t version;
+		const char *text;
+	} cases[] = { { 10, "1.0" }, { 11, "1.1" }, { 20, "2" } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct said s = plain;
+
+		s.version = cases[i].version;
+		decode_said(s);
+		expect("network.protocol.version", cases[i].text);
+	}
+}
+
+Test(net_http, the_port_of_the_server_is_the_hosts_or_the_schemes)
+{
+	struct said s = plain;
+
+	s.host = "shop.example";
+	decode_said(s);
+	expect_int("server.port", 80);
+	s.bits |= NET_HTTP_TLS;
+	decode_said(s);
+	expect("url.scheme", "https");
+	expect_int("server.port", 443);
+	s.host = "[::1]:99";
+	decode_said(s);
+	expect("server.address", "::1");
+	expect_int("server.port", 99);
+	s.host = NULL;
+	decode_said(s);
+	expect("server.address", NULL);
+	cr_assert(!span_attr(&span, "server.port"));
+}
+
+Test(net_http, a_peer_without_a_port_is_a_unix_socket_and_left_out)
+{
+	struct said s = plain;
+
+	s.remote = "@";
+	decode_said(s);
+	expect("network.peer.address", NULL);
+	expect("client.address", NULL);
+	s.remote = "[fe80::1%eth0]:5";
+	decode_said(s);
+	expect("network.peer.address", "fe80::1%eth0");
+	expect_int("network.peer.port", 5);
+}
+
+Test(net_http, query_values_are_redacted_and_the_query_can_be_left_out)
+{
+	struct said s = plain;
+
+	s.target = "/a?sig=topsecret&b=1";
+	decode_said(s);
+	expect("url.query", "sig=REDACTED&b=1");
+	privacy.url_query = false;
+	decode_said(s);
+	expect("url.query", NULL);
+	expect("url.path", "/a");
+}
+
+Test(net_http, bytes_that_are_no_text_are_replaced_in_every_string)
+{
+	struct said s = { .remote = "\xff:1",
+			  .agent = "a\xff",
+			  .method = "G\xff",
+			  .target = "/\xff?\xff",
+			  .host = "h\xff",
+			  .pattern = "/\xff",
+			  .version = 11,
+			  .flags = EVENT_SAMPLED };
+
+	decode_said(s);
+	expect("user_agent.original", "a\xef\xbf\xbd");
+	expect("http.request.method_original", "G\xef\xbf\xbd");
+	expect("url.path", "/\xef\xbf\xbd");
+	expect("url.query", "\xef\xbf\xbd");
+	expect("server.address", "h\xef\xbf\xbd");
+	expect("http.route", "/\xef\xbf\xbd");
+	expect("network.peer.address", "\xef\xbf\xbd");
+}
+
+Test(net_http, long_paths_and_queries_are_cut_at_a_character)
+{
+	char target[1025] = "/";
+	const struct attr *a;
+	struct said s = plain;
+
+	memset(target + 1, 'p', 510);
+	memcpy(target + 511, "\xc3\xbc", 2); /* straddles the limit of 512 */
+	memset(target + 513, 'p', 100);
+	target[613] = '?';
+	memset(target + 614, 'q', 410);
+	s.target = target;
+	decode_said(s);
+	a = span_attr(&span, "url.path");
+	cr_assert_eq(a->s.n, 511u);
+	a = span_attr(&span, "url.query");
+	cr_assert_eq(a->s.n, 410u);
+}
+
+Test(net_http, tracestate_is_handed_on_when_it_is_header_text)
+{
+	struct said s = plain;
+
+	s.state = "a=b,c=d";
+	decode_said(s);
+	cr_assert(str_eq(span.tracestate, "a=b,c=d"));
+	s.state = "a=\xff";
+	decode_said(s);
+	cr_assert_eq(span.tracestate.n, 0u);
+	s.state = "a=\n";
+	decode_said(s);
+	cr_assert_eq(span.tracestate.n, 0u);
+}
+
+Test(net_http, health_probes_are_filtered_unless_they_are_wanted)
+{
+	struct said s = plain;
+	struct str declared[] = { str_of("/healthz"), str_of("/") };
+
+	decode_said(s);
+	cr_assert(!span.filtered);
+	s.agent = "kube-probe/1.30";
+	decode_said(s);
+	cr_assert(span.filtered);
+	privacy.health_probes = true;
+	decode_said(s);
+	cr_assert(!span.filtered);
+	privacy.health_probes = false;
+	s.agent = "not kube-probe/1.30";
+	s.target = "/healthz";
+	with.probe_paths = declared;
+	with.nprobe_paths = ARRAY_SIZE(declared);
+	decode_said(s);
+	cr_assert(!span.filtered, "somebody else asks for the declared path");
+	s.agent = NULL;
+	decode_said(s);
+	cr_assert(span.filtered, "a probe whose definition took its User-Agent away");
+	s.target = "/";
+	decode_said(s);
+	cr_assert(!span.filtered, "the root is too much everybody's");
+	s.target = "/healthz";
+	s.method = "POST";
+	decode_said(s);
+	cr_assert(!span.filtered);
+}
+
+Test(net_http, a_literal_pattern_comes_out_of_the_file)
+{
+	static const char text[] = "....GET /users/{id}....";
+	struct said s = plain;
+	int fd = memfd_create("literals", MFD_CLOEXEC);
+
+	cr_assert_eq(write(fd, text, sizeof(text)), (ssize_t)sizeof(text));
+	cr_assert_eq(literals_new(&with.literals, fd, 0, sizeof(text)), 0);
+	s.bits |= NET_HTTP_LITERAL;
+	s.pattern_at = 4;
+	s.pattern_len = 15;
+	decode_said(s);
+	expect("http.route", "/users/{id}");
+	s.pattern_at = 1 << 20; /* not in the file: a span without its route, not a lost one */
+	decode_said(s);
+	expect("http.route", NULL);
+	literals_free(&with.literals);
+	decode_said(s);
+	expect("http.route", NULL);
+}
+
+Test(net_http, lengths_that_do_not_fit_the_record_are_refused)
+{
+	uint16_t *const lengths[] = { &record.ev.target_len, &record.ev.host_len,
+				      &record.ev.pattern_len, &record.ev.agent_len,
+				      &record.ev.state_len };
+	uint32_t whole;
+
+	for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
+		build(&plain);
+		*lengths[i] = 0xffff;
+		cr_assert_eq(decode_record(), -EBADMSG, "length %zu", i);
+	}
+	build(&plain);
+	whole = record.ev.ev.size;
+	for (uint32_t n = sizeof(struct net_http_event); n < whole; n++) {
+		record.ev.ev.size = n;
+		cr_assert_eq(decode_record(), -EBADMSG, "%u of %u bytes", n, whole);
+	}
+	build(&plain);
+	record.ev.ev.kind = 1;
+	cr_assert_eq(decode_record(), -EBADMSG);
+	build(&plain);
+	record.ev.ev.size = sizeof(struct net_http_event) - 1;
+	cr_assert_eq(decode_record(), -EBADMSG);
+}
+
+Test(net_http, a_full_arena_is_said)
+{
+	struct said s = plain;
+
+	s.target = "/\xff";
+	build(&s);
+	arena.used = arena.size;
+	cr_assert_eq(decode_record(), -ENOSPC);
+	build(&plain);
+	cr_assert_eq(decode_record(), -ENOSPC, "the name needs room");
+}
+
+Test(net_http, every_part_names_probes_and_fields_that_there_are)
+{
+	for (size_t i = 0; i < lib->nparts; i++) {
+		cr_assert(lib->parts[i].probes && lib->parts[i].probes >> lib->nprobes == 0);
+		cr_assert(lib->parts[i].fields &&
+			  (lib->nfields == 64 || lib->parts[i].fields >> lib->nfields == 0));
+		cr_assert(lib->parts[i].lost && lib->parts[i].name);
+	}
+	cr_assert(lib->nfields == NET_HTTP_NFIELDS && lib->nfields <= GO_FIELDS_MAX);
+	cr_assert(lib->nprobes <= LIB_PROBES_MAX);
+	cr_assert_str_eq(lib->fields[F_G_GOID].field, "goid");
+	cr_assert_str_eq(lib->fields[F_XNET_WRAPS].field, "serveConnFunc");
+}
