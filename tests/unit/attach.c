@@ -574,6 +574,27 @@ Test(attach_nested, in_a_pid_namespace_of_its_own_the_agent_knows_it_and_traces_
 	cr_assert_eq(WEXITSTATUS(status), 0, "%d", WEXITSTATUS(status));
 }
 
+Test(attach_nested, without_rights_it_is_refused_and_nothing_stays_open)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		struct attach *none = NULL;
+		int before = dup(0), after, err;
+
+		load_config("1MiB");
+		if (setresuid(65534, 65534, 65534))
+			_exit(2);
+		err = attach_open(&none, cfg);
+		after = dup(0);
+		_exit(err == -EPERM && !none && after == before + 1 ? 0 : 3);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert(WIFEXITED(status));
+	cr_assert_eq(WEXITSTATUS(status), 0, "%d", WEXITSTATUS(status));
+}
+
 TestSuite(attach_small, .fini = tear_down, .timeout = 60);
 
 Test(attach_small, what_a_full_ring_loses_is_counted_and_nothing_else_is_lost)
