@@ -327,7 +327,7 @@ Test(identity, hostile_values_leave_a_valid_resource)
 {
 	static char long_value[8000];
 	struct process odd = { .pid = 1, .exe = "/tmp/\xff\xfe" };
-	struct pod_kv annotations[400];
+	struct pod_kv annotations[400] = { 0 };
 	struct pod pod = shop_pod(annotations, ARRAY_SIZE(annotations));
 	char keys[400][64];
 	struct made m;
