@@ -14,7 +14,7 @@
 #define EXPORTERS_MAX 8
 #define NS_PER_S      1000000000ull
 #define NS_PER_MS     1000000ull
-#define IDLE_MS       1000 /* between two heartbeats of a thread that waits */
+#define IDLE_MS       5000 /* between two heartbeats of a thread that waits */
 
 /* An exporter in use. */
 struct outlet {

@@ -242,6 +242,50 @@ Test(export, a_single_span_that_is_too_large_is_dropped_and_its_neighbours_arriv
 	rig_close(&r, 1000);
 }
 
+Test(export, what_is_larger_than_max_request_is_split_before_it_is_sent, .timeout = 30)
+{
+	struct rig r;
+
+	rig_open(&r, STEPS({ .status = 200 }), "--otlp-max-request=64KiB", NULL);
+	rig_start(&r);
+	produce_large(&r, 8, 20000);
+	settle();
+	cr_expect_eq(r.sink.accepted, 8);
+	cr_expect_eq(r.sink.nrequests, 4, "8, then 4, then 2 at a time fit");
+	for (size_t i = 0; i < 4; i++)
+		cr_expect_eq(r.sink.requests[i].first, 2 * i + 1);
+	produce_large(&r, 3, 70000);
+	settle();
+	cr_expect_eq(r.sink.nrequests, 4, "not one of these is sent");
+	cr_expect_eq(stat_get(spans_dropped_too_large), 3);
+	cr_expect_eq(stat_get(spans_exported), 8);
+	rig_close(&r, 1000);
+}
+
+Test(export, an_endless_answer_is_not_read_to_its_end, .timeout = 30)
+{
+	size_t size = 64u << 20;
+	char *endless = calloc(1, size);
+	struct rig r;
+
+	cr_assert(endless);
+	rig_open(&r,
+		 STEPS({ .status = 200, .body = endless, .size = size },
+		       { .status = 503, .body = endless, .size = size }, { .status = 200 }),
+		 NULL);
+	rig_start(&r);
+	produce(&r, 2);
+	settle();
+	cr_expect_eq(stat_get(spans_exported), 2, "taken is taken");
+	produce(&r, 3);
+	settle();
+	cr_expect_eq(stat_get(spans_exported), 5);
+	cr_expect_eq(r.sink.nrequests, 3);
+	cr_expect_eq(r.sink.connections, 3, "it hung up");
+	rig_close(&r, 1000);
+	free(endless);
+}
+
 Test(export, spans_wait_for_a_receiver_that_starts_late, .timeout = 30)
 {
 	struct rig r;

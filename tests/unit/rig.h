@@ -62,16 +62,18 @@ static inline void rig_start(struct rig *r)
 	(const struct sink_step[]){ __VA_ARGS__ },                                                 \
 		ARRAY_SIZE(((const struct sink_step[]){ __VA_ARGS__ }))
 
-/* Queues one batch of n spans. */
-static inline void produce(struct rig *r, size_t n)
+/* Queues one batch of n spans with an attribute of that many bytes. */
+static inline void produce_large(struct rig *r, size_t n, size_t bytes)
 {
+	static char text[1 << 20];
 	size_t dropped;
 	struct batch *b = pool_get(r->pool, &dropped);
 
+	memset(text, 'x', sizeof(text));
 	stat_add(spans_dropped_queue, dropped);
 	for (size_t i = 0; i < n; i++) {
 		struct attr attrs[1] = {
-			{ .key = "url.path", .type = ATTR_STR, .s = { "/items/1", 8 } }
+			{ .key = "url.path", .type = ATTR_STR, .s = { text, bytes } }
 		};
 		struct span s = { .start_ns = 1,
 				  .end_ns = 2,
@@ -87,6 +89,12 @@ static inline void produce(struct rig *r, size_t n)
 		stat_add(spans_produced, 1);
 	}
 	pool_send(r->pool, b);
+}
+
+/* Queues one batch of n spans. */
+static inline void produce(struct rig *r, size_t n)
+{
+	produce_large(r, n, 8);
 }
 
 static inline uint64_t dropped_total(void)
