@@ -72,7 +72,8 @@ static void get_healthz(struct request *r)
 			r->answer->status = MHD_HTTP_SERVICE_UNAVAILABLE;
 		if (heart_watched((enum heart)h))
 			(void)fprintf(r->f, "[%c] thread %s: last heartbeat %.1f s ago%s\n",
-				      late ? '-' : '+', heart_names[h], age, late ? ", it hangs" : "");
+				      late ? '-' : '+', heart_names[h], age,
+				      late ? ", it hangs" : "");
 		else
 			(void)fprintf(r->f, "[+] thread %s: does not run\n", heart_names[h]);
 	}

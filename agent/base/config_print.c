@@ -10,12 +10,14 @@ static void print_lines(const struct settings *s)
 
 	for (size_t i = 0; i < OPTION_COUNT; i++) {
 		auto_free char *text = NULL;
+		union option_value value;
 		size_t n = 0;
 		FILE *f = open_memstream(&text, &n);
 
 		if (!f)
 			return;
-		option_print(f, &options[i], option_value(&options[i], &s->cfg));
+		value = option_value(&options[i], &s->cfg);
+		option_print(f, &options[i], &value);
 		(void)fclose(f);
 		settings_origin(s, &options[i], origin, sizeof(origin));
 		printf("%-34s = %-40s # %s\n", options[i].key, n ? text : "\"\"", origin);
@@ -78,12 +80,12 @@ static void print_json(const struct settings *s)
 	char origin[512];
 
 	for (size_t i = 0; i < OPTION_COUNT; i++) {
+		const union option_value value = option_value(&options[i], &s->cfg);
+
 		settings_origin(s, &options[i], origin, sizeof(origin));
-		json_object_set_new(
-			root, options[i].key,
-			json_pack("{s:o, s:s}", "value",
-				  value_json(&options[i], option_value(&options[i], &s->cfg)),
-				  "source", origin));
+		json_object_set_new(root, options[i].key,
+				    json_pack("{s:o, s:s}", "value",
+					      value_json(&options[i], &value), "source", origin));
 	}
 	(void)json_dumpf(root, stdout, JSON_INDENT(2));
 	(void)putchar('\n');

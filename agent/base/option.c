@@ -173,9 +173,18 @@ int list_split(const char *text, struct list *out)
 	return 0;
 }
 
-const union option_value *option_value(const struct option *o, const struct config *cfg)
+union option_value option_value(const struct option *o, const struct config *cfg)
 {
-	return (const void *)((const char *)cfg + o->offset);
+	static const size_t sizes[] = {
+		[OPTION_STRING] = sizeof(CONFIG_STRING),     [OPTION_ENUM] = sizeof(CONFIG_ENUM),
+		[OPTION_UINT] = sizeof(CONFIG_UINT),         [OPTION_SIZE] = sizeof(CONFIG_SIZE),
+		[OPTION_DURATION] = sizeof(CONFIG_DURATION), [OPTION_BOOL] = sizeof(CONFIG_BOOL),
+		[OPTION_LIST] = sizeof(CONFIG_LIST),         [OPTION_MAP] = sizeof(CONFIG_MAP),
+	};
+	union option_value v = { 0 };
+
+	memcpy(&v, (const char *)cfg + o->offset, sizes[o->type]);
+	return v;
 }
 
 void option_clear(const struct option *o, struct config *cfg)

@@ -71,8 +71,8 @@ void list_clear(struct list *l);
 /* Moves the value into cfg and frees what was there. */
 void option_store(const struct option *o, struct config *cfg, union option_value *value);
 void option_clear(const struct option *o, struct config *cfg);
-/* A pointer to the value in cfg. */
-const union option_value *option_value(const struct option *o, const struct config *cfg);
+/* The value in cfg, which stays its owner. */
+union option_value option_value(const struct option *o, const struct config *cfg);
 /* Writes the value as option_parse() reads it; values of secret maps as "***". */
 void option_print(FILE *f, const struct option *o, const union option_value *value);
 /* "30s", "1h30m": ms as option_parse() reads them; "4MiB" likewise. */

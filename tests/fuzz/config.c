@@ -34,13 +34,14 @@ static void parses_back(const struct option *o, const struct config *cfg)
 {
 	auto_free char *text = NULL;
 	char why[OPTION_WHY];
-	union option_value again = { 0 };
+	union option_value value, again = { 0 };
 	size_t n;
 	FILE *f = open_memstream(&text, &n);
 
 	if (!f)
 		abort();
-	option_print(f, o, option_value(o, cfg));
+	value = option_value(o, cfg);
+	option_print(f, o, &value);
 	(void)fclose(f);
 	if (o->type == OPTION_LIST ||
 	    o->type == OPTION_MAP) /* items of a YAML sequence may hold commas */

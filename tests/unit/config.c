@@ -504,8 +504,11 @@ Test(config, the_file_of_defaults_parses_back_to_the_defaults)
 		auto_free char *one = NULL, *two = NULL;
 		FILE *f1 = open_memstream(&one, &n), *f2 = open_memstream(&two, &n);
 
-		option_print(f1, &options[i], option_value(&options[i], plain));
-		option_print(f2, &options[i], option_value(&options[i], read_back));
+		const union option_value v1 = option_value(&options[i], plain);
+		const union option_value v2 = option_value(&options[i], read_back);
+
+		option_print(f1, &options[i], &v1);
+		option_print(f2, &options[i], &v2);
 		(void)fclose(f1);
 		(void)fclose(f2);
 		cr_expect_str_eq(one, two, "%s", options[i].key);
