@@ -164,6 +164,7 @@ const char *attach_lib_disabled(const struct attach *a, size_t lib)
 /* fdinfo of a map has a line "memlock:\t<bytes>". */
 static size_t map_memory(int fd)
 {
+	static const char key[] = "memlock:";
 	char path[64], line[128];
 	size_t bytes = 0;
 	FILE *f;
@@ -173,8 +174,8 @@ static size_t map_memory(int fd)
 	if (!f)
 		return 0;
 	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "memlock: %zu", &bytes) == 1)
-			break;
+		if (strncmp(line, key, sizeof(key) - 1) == 0)
+			bytes = strtoul(line + sizeof(key) - 1, NULL, 10);
 	(void)fclose(f);
 	return bytes;
 }

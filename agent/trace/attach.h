@@ -1,5 +1,5 @@
-/* attach.h - loads the BPF objects and hangs them into processes. WORKER thread only, but for attach_open()
- * (main, before the threads start) and attach_close() (after they have ended). */
+/* attach.h - loads the BPF objects and hangs them into processes. WORKER thread only, but for
+ * attach_open() (main, before the threads start) and attach_close() (after they have ended). */
 #pragma once
 #include "base/base.h"
 #include "bpf/event.h"
@@ -10,10 +10,12 @@ struct config;
 
 /* What the kernel gives us, found out by trying. */
 struct attach_kernel {
-	bool uprobe_multi;     /* the only way built so far; without it attach_open() fails with -ENOTSUP */
-	bool pid_filter_exact; /* the self-test saw no hit of another process on the same file */
-	bool exec_events;      /* the exec tracepoint is attached */
-	bool own_pid_namespace; /* BPF sees other pids than /proc here: exec events are only hints */
+	bool uprobe_multi;      /* the only way built so far; without it attach_open() fails with
+				   -ENOTSUP */
+	bool pid_filter_exact;  /* the self-test saw no hit of another process on the same file */
+	bool exec_events;       /* the exec tracepoint is attached */
+	bool own_pid_namespace; /* BPF sees other pids than /proc here: exec events are only hints
+				 */
 };
 
 /* Loads core, self-tests, attaches the exec notification. 0 or -errno; has logged why. */
@@ -28,19 +30,23 @@ volatile uint32_t *attach_sleeping(const struct attach *a);
 /* Bytes of locked kernel memory of all maps, from fdinfo. */
 size_t attach_memory(const struct attach *a);
 
-/* Why the library with that index (of lib_at()) is not traced anywhere, a static text, or NULL. Any thread. */
+/* Why the library with that index (of lib_at()) is not traced anywhere, a static text, or NULL. Any
+ * thread. */
 const char *attach_lib_disabled(const struct attach *a, size_t lib);
 
 struct attached; /* the link of one process */
 
-/* Fills the slots of every library with a whole part, then attaches all probes in one link. pid as /proc here says. exe_path names the
- * file that the plan was made of: /proc/self/fd/N of the open file and not /proc/PID/exe, for the process may have executed another
- * one since, and probes at another file's offsets would destroy it. bias is the load bias of a PIE. nprobes: places hooked. 0; -ENODATA:
- * nothing to trace (libraries disabled, no part whole); -ESRCH: the process is gone; -errno; *why a static text. */
-int attach_process(struct attached **out, struct attach *a, const struct plan *p, int pid, const char *exe_path, uint16_t slot,
-		   uint32_t generation, uint64_t bias, size_t *nprobes, const char **why) must_check;
-/* Closes the links (several at once share grace periods), clears the slots and purges what the probes remember of them: counted.
- * Clears the n pointers; empty ones are skipped. */
+/* Fills the slots of every library with a whole part, then attaches all probes in one link. pid as
+ * /proc here says. exe_path names the file that the plan was made of: /proc/self/fd/N of the open
+ * file and not /proc/PID/exe, for the process may have executed another one since, and probes at
+ * another file's offsets would destroy it. bias is the load bias of a PIE. nprobes: places hooked.
+ * 0; -ENODATA: nothing to trace (libraries disabled, no part whole); -ESRCH: the process is gone;
+ * -errno; *why a static text. */
+int attach_process(struct attached **out, struct attach *a, const struct plan *p, int pid,
+		   const char *exe_path, uint16_t slot, uint32_t generation, uint64_t bias,
+		   size_t *nprobes, const char **why) must_check;
+/* Closes the links (several at once share grace periods), clears the slots and purges what the
+ * probes remember of them: counted. Clears the n pointers; empty ones are skipped. */
 void attach_detach(struct attach *a, struct attached **list, size_t n);
 /* Adds the kernel's counters (per reason) to the stats table. Any thread. */
 void attach_collect_stats(struct attach *a);

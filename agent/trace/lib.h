@@ -13,20 +13,22 @@ struct privacy;
 /* One Go function that is hooked. */
 struct go_probe {
 	const char *name;           /* stable, short: status page, inspect */
-	const char *const *symbols; /* alternatives as pclntab spells them, NULL-terminated; first match wins */
+	const char *const *symbols; /* alternatives as pclntab spells them, NULL-terminated; first
+				       match wins */
 	const char *enter;          /* BPF program run behind its stack check, or NULL */
-	const char *leave;          /* BPF program run at each of its RETs, or NULL: costs five enter hits */
+	const char *leave; /* BPF program run at each of its RETs, or NULL: costs five enter hits */
 };
 
 /* One Go struct field that is read. */
 struct go_field {
-	const char *type;  /* "net/http.Request"; alternatives separated by '|', first that exists wins */
+	const char *type;  /* "net/http.Request"; alternatives separated by '|', first that exists
+			      wins */
 	const char *field; /* "Method"; empty: the size of the type */
 };
 
-/* What a library can do in a binary, whole or not at all: if one of its probes or fields is missing,
- * the part is off, and the reason and `lost` are reported. A probe is attached when one part that
- * names it is whole; go_slot.parts tells the probes which parts are. */
+/* What a library can do in a binary, whole or not at all: if one of its probes or fields is
+ * missing, the part is off, and the reason and `lost` are reported. A probe is attached when one
+ * part that names it is whole; go_slot.parts tells the probes which parts are. */
 struct go_part {
 	const char *name; /* "server http/1" */
 	uint32_t probes;  /* bit n: probes[n] */
@@ -34,35 +36,42 @@ struct go_part {
 	const char *lost; /* what the user does not get without it, one clause */
 };
 
-/* What decode() may use beside the event. All of it is the caller's and lives as long as the batch. */
+/* What decode() may use beside the event. All of it is the caller's and lives as long as the batch.
+ */
 struct decode {
-	struct arena *arena;             /* of the batch */
+	struct arena *arena;       /* of the batch */
 	struct literals *literals; /* read-only strings of the traced file, see trace/literals.h */
-	const struct privacy *privacy;   /* redaction and filters from the configuration, base/config.h */
-	const struct str *probe_paths;   /* HTTP paths of the pod's own liveness, readiness and startup probes */
+	const struct privacy
+		*privacy; /* redaction and filters from the configuration, base/config.h */
+	const struct str *probe_paths; /* HTTP paths of the pod's own liveness, readiness and
+					  startup probes */
 	size_t nprobe_paths;
 };
 
 struct lib {
 	const char *name;  /* its folder: config key, log field, metric label */
 	const char *scope; /* instrumentation scope of its spans, "spoor/net/http" */
-	const struct go_probe *probes; /* begins before ends: they are attached from the last to the first */
-	size_t nprobes; /* <= LIB_PROBES_MAX */
+	const struct go_probe
+		*probes; /* begins before ends: they are attached from the last to the first */
+	size_t nprobes;  /* <= LIB_PROBES_MAX */
 	const struct go_field *fields;
 	size_t nfields; /* <= GO_FIELDS_MAX; GO_RUNTIME_FIELDS first */
 	const struct go_part *parts;
 	size_t nparts;
 	size_t event_size; /* shortest event that decode() may be given */
-	bool at_start;     /* nearly every program has it: its object is loaded at start, not on first use */
+	bool at_start; /* nearly every program has it: its object is loaded at start, not on first
+			  use */
 	const void *(*object)(size_t *size); /* its compiled BPF object */
-	/* ev is 8-aligned, ev->size bytes long and lies in the batch's arena: strings may point into it. span comes
-	 * with what the head says (times, ids, flags, lib) and room for SPAN_ATTRS_MAX in attrs; decode() fills in the rest. 0; -EBADMSG: a length or tag is wrong; -ENOSPC: the arena is full.
-	 * Pure: never logs, no state. */
+	/* ev is 8-aligned, ev->size bytes long and lies in the batch's arena: strings may point
+	 * into it. span comes with what the head says (times, ids, flags, lib) and room for
+	 * SPAN_ATTRS_MAX in attrs; decode() fills in the rest. 0; -EBADMSG: a length or tag is
+	 * wrong; -ENOSPC: the arena is full. Pure: never logs, no state. */
 	int (*decode)(const struct event *ev, const struct decode *with, struct span *span);
 };
 
 #define LIB_REGISTER(l)                                                                            \
-	static const struct lib *const l##_entry __attribute__((used, retain, section("libs"))) = &(l)
+	static const struct lib *const l##_entry __attribute__((used, retain, section("libs"))) =  \
+		&(l)
 
 /* Defines `const void *NAME_object(size_t *)` over NAME.bpf.o, which the build has made. */
 #define LIB_OBJECT(name)                                                                           \

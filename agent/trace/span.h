@@ -30,14 +30,16 @@ struct span {
 	struct str name;
 	enum span_kind kind;
 	enum span_status status;
-	bool filtered; /* decode() found that the user does not want it (health probe): counted, not sent */
+	bool filtered; /* decode() found that the user does not want it (health probe): counted, not
+			  sent */
 	uint16_t resource; /* index in the batch, set by batch_add() */
 	uint8_t lib;       /* index of the library, names the scope */
 	uint8_t nattrs;
 	struct attr *attrs; /* decode() is given room for SPAN_ATTRS_MAX */
 };
 
-/* Adds an attribute; absent strings ({NULL, 0}) and what exceeds SPAN_ATTRS_MAX are left out (the latter counted by the caller through nattrs). */
+/* Adds an attribute; absent strings ({NULL, 0}) and what exceeds SPAN_ATTRS_MAX are left out (the
+ * latter counted by the caller through nattrs). */
 static inline void span_str(struct span *s, const char *key, struct str value)
 {
 	if (value.p && s->nattrs < SPAN_ATTRS_MAX)

@@ -1,6 +1,6 @@
 /* target.h - the table of traced processes. WORKER fills a slot and retires it, EVENTS reads it and
- * frees what was retired, CONTROL and the status page read the counters. A target is immutable once it
- * is published, but for its counters. */
+ * frees what was retired, CONTROL and the status page read the counters. A target is immutable once
+ * it is published, but for its counters. */
 #pragma once
 #include "base/base.h"
 #include "bpf/event.h"
@@ -13,17 +13,19 @@ struct target {
 	uint16_t slot;
 	uint32_t generation;
 	int pid;
-	struct resource *resource; /* encoded once; batches that name it hold a reference */
-	struct literals *literals; /* events thread */
+	struct resource *resource;     /* encoded once; batches that name it hold a reference */
+	struct literals *literals;     /* events thread */
 	const struct str *probe_paths; /* HTTP probe paths of its container, see struct decode */
 	size_t nprobe_paths;
-	uint32_t signals;   /* SIGNAL_* the pod asked for */
+	uint32_t signals;              /* SIGNAL_* the pod asked for */
 	atomic_ullong spans[LIBS_MAX]; /* operations received, by library */
 	atomic_ullong last_event_ns;   /* CLOCK_BOOTTIME, 0: none yet */
 };
 
-/* Takes over *resource and *literals (may be NULL) and clears them, copies the paths. 0 or -ENOMEM: then nothing is taken. */
-int target_new(struct target **out, uint16_t slot, uint32_t generation, int pid, struct resource **resource, struct literals **literals,
+/* Takes over *resource and *literals (may be NULL) and clears them, copies the paths. 0 or -ENOMEM:
+ * then nothing is taken. */
+int target_new(struct target **out, uint16_t slot, uint32_t generation, int pid,
+	       struct resource **resource, struct literals **literals,
 	       const struct str *probe_paths, size_t nprobe_paths, uint32_t signals) must_check;
 /* For one that was not published. */
 void target_free(struct target **t);
@@ -37,20 +39,25 @@ struct targets;
 int targets_new(struct targets **out, size_t n) must_check;
 /* Only after all threads have ended. */
 void targets_free(struct targets **t);
-/* Worker: a free slot with a new generation (never 0), nothing published yet. -ENOSPC: all in use. */
+/* Worker: a free slot with a new generation (never 0), nothing published yet. -ENOSPC: all in use.
+ */
 int targets_reserve(struct targets *t, uint16_t *slot, uint32_t *generation) must_check;
-/* Worker: makes the target visible; its slot and generation are those reserved. The table owns it now. */
+/* Worker: makes the target visible; its slot and generation are those reserved. The table owns it
+ * now. */
 void targets_publish(struct targets *t, struct target *target);
-/* Worker: after its link is closed (attach_detach()). The events thread frees it, and the slot, once the ring has been drained. */
+/* Worker: after its link is closed (attach_detach()). The events thread frees it, and the slot,
+ * once the ring has been drained. */
 void targets_retire(struct targets *t, uint16_t slot);
 /* Worker: gives back a reserved slot that was never published. */
 void targets_cancel(struct targets *t, uint16_t slot);
-/* Events: the live or retired target of that cookie, or NULL (stale generation, unknown slot). Valid until targets_reap(). */
+/* Events: the live or retired target of that cookie, or NULL (stale generation, unknown slot).
+ * Valid until targets_reap(). */
 struct target *targets_find(struct targets *t, struct cookie c);
-/* Events: each time the ring has been found empty. Frees what was retired before it was last found empty: no record of it can come
- * any more. */
+/* Events: each time the ring has been found empty. Frees what was retired before it was last found
+ * empty: no record of it can come any more. */
 void targets_reap(struct targets *t);
 /* Events: true when something waits to be freed, so that the thread looks again soon. */
 bool targets_retiring(struct targets *t);
-/* Any thread but worker and events: calls fn under a lock for each live target; for the status page. */
+/* Any thread but worker and events: calls fn under a lock for each live target; for the status
+ * page. */
 void targets_foreach(struct targets *t, void (*fn)(const struct target *, void *), void *arg);
