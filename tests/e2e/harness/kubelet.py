@@ -17,7 +17,8 @@ class _Handler(BaseHTTPRequestHandler):
         # The handshake belongs to this connection's thread: one that never ends stops nobody else.
         kubelet = self.server.kubelet
         self.request.settimeout(10)
-        self.request = kubelet.tls.wrap_socket(self.request, server_side=True)
+        self.tls = kubelet.tls
+        self.request = self.tls.wrap_socket(self.request, server_side=True)
         super().setup()
 
     def log_message(self, *args):
@@ -30,6 +31,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
         self.server.kubelet.answered(self.path, status)
+        self.close_connection |= self.tls is not self.server.kubelet.tls  # another certificate is for new connections
 
     def do_GET(self):
         kubelet = self.server.kubelet

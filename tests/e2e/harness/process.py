@@ -18,14 +18,18 @@ class Process:
         self.lines, self.records = [], []
         self._on_line = on_line
         command = Cgroups.command(folders, self.argv) if folders else self.argv
-        self.popen = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, stdin=subprocess.DEVNULL, cwd=cwd,
+        self.popen = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, stdin=subprocess.PIPE, cwd=cwd,
                                       env={**os.environ, **(env or {})}, start_new_session=True)
         self.pid = self.popen.pid
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self):
-        for raw in self.popen.stdout:
+        with self.popen.stdout as stdout:
+            self._lines(stdout)
+
+    def _lines(self, stdout):
+        for raw in stdout:
             line = raw.decode(errors="replace").rstrip("\n")
             self.lines.append(line)
             if line.startswith("{"):
@@ -51,6 +55,7 @@ class Process:
     def wait(self, timeout=30):
         """Its exit code, after all of its output was read."""
         code = self.popen.wait(timeout)
+        self.popen.stdin.close()  # open until now: some programs end with their input
         self._reader.join(5)
         return code
 

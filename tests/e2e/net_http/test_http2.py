@@ -1,4 +1,6 @@
 """HTTP/2: bundled in net/http over TLS and unencrypted, and golang.org/x/net's own server."""
+import time
+
 import pytest
 
 from harness import gobuild, truth
@@ -61,11 +63,13 @@ def test_h2c_of_x_net_is_traced_and_its_prefaces_are_not(rig, version):
         assert span.attrs["http.request.method"] == "GET" and span.attrs["url.scheme"] == "http", span
 
 
-def test_many_streams_reset_by_the_client_leave_nothing_open(rig):
-    target = rig.run(None, "-tls")
-    requests = send(target.ports["tls"], [Request("/slow?ms=100", cancel=5 + i % 20) for i in range(200)], proto="h2", workers=40, conns=1)
-    served = [r for r in requests if r.local]
-    spans = rig.spans(target, 1)
-    from harness.wait import until
-    until(lambda: len(rig.spans(target, 1)) >= len(served) * 0.9, 10, "most of them reached the server")
-    assert len({s.rid for s in spans}) == len(spans), "one span each"
+def test_streams_reset_by_the_client_are_spans_if_a_handler_ran(rig):
+    """The program says which requests reached a handler; net/http takes some resets before that."""
+    target = rig.run(None, "-tls", "-truth")
+    send(target.ports["tls"], [Request("/slow?ms=100", cancel=10 + i % 20) for i in range(200)], proto="h2", workers=20, conns=1)
+    time.sleep(0.5)
+    told = target.truths()
+    assert len(told) > 50, f"{len(told)} handlers ran"
+    spans = rig.spans(target, len(told))
+    assert {s.rid for s in spans} == set(told) and len(spans) == len(told)
+    assert all(s.code == 200 and s.end - s.start > 95_000_000 for s in spans)
