@@ -5,6 +5,7 @@ Starts a small kubelet (HTTPS, bearer token), a Go web program without symbols i
 agent with the four capabilities that the chart gives it. Sends requests and prints the spans as the agent prints them."""
 import argparse
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -87,7 +88,8 @@ class Demo:
         self.later(self.cgroups.close)
 
         self.pod = Pod.of_deployment("shop-web", containers=[Container("web", "registry.example/shop/web:1.4.2")])
-        program = gobuild.build(HERE, flavour="stripped", name="shop-web")
+        program = self.folder / "shop-web"
+        program.symlink_to(gobuild.build(HERE, flavour="stripped", name="shop-web"))
         self.program = Process([program], self.cgroups.make(self.pod, self.pod.main, "containerd_systemd"))
         self.later(lambda: self.program.stop(signal.SIGKILL))
         self.port = self.program.record("port")
@@ -126,6 +128,10 @@ class Demo:
             f"{book['dropped']:.0f} dropped, {book['sampled_out']:.0f} sampled out, {book['queued']:.0f} queued")
         say(f"status    pod {self.pod.name}: {status.get('state')}, because {status.get('reason')}")
 
+    def last_words(self):
+        found = re.findall(r'msg="agent: (.*?)"$', self.agent.log, re.M)
+        return found[-1] if found else "(none)"
+
     def keep(self):
         say(f"The program listens on http://127.0.0.1:{self.port} (/fast /slow /items/N /broken /panic); send it something. "
             "Ctrl-C ends the demo.")
@@ -157,7 +163,7 @@ def main():
             if args.keep:
                 demo.keep()
             took = demo.agent.stop()
-            say(f"agent     ended in {took:.1f} s; what it printed besides: {demo.agent.log.strip().splitlines()[-1:] or 'nothing'}")
+            say(f"agent     ended in {took:.1f} s; its last words: {demo.last_words()}")
             return 0
         except KeyboardInterrupt:
             say("\ninterrupted")

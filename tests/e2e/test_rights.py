@@ -162,7 +162,7 @@ def test_an_old_go_program_is_refused_with_that_reason(node):
     agent = node.agent(node.sink())
     state = until(lambda: (s := agent.process_state(target.pid)).get("state") == "unsupported" and s, 10,
                   lambda: f"refused: {agent.process_state(target.pid)}")
-    assert "1.17" in state["reason"] and "1.19" in state["reason"], state
+    assert "before 1.19" in state["reason"], state
 
 
 def test_go_versions_of_this_machine_are_all_there():
