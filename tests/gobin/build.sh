@@ -38,7 +38,7 @@ build() {
 	esac
 	[ "$version" = go1.17 ] || args+=(-buildvcs=false)
 	# shellcheck disable=SC2086
-	(cd "$source" && GOFLAGS= GOWORK=off CGO_ENABLED=$cgo $go build "${args[@]}" -o "$out/.$1.new" .) >"$out/$1.log" 2>&1 ||
+	(cd "$source" && GOFLAGS="" GOWORK=off CGO_ENABLED=$cgo $go build "${args[@]}" -o "$out/.$1.new" .) >"$out/$1.log" 2>&1 ||
 		{ echo "build.sh: $1:" >&2; tail -5 "$out/$1.log" >&2; return 1; }
 	mv "$out/.$1.new" "$out/$1"
 }
@@ -47,5 +47,5 @@ source=${GOBIN_SOURCE:-$here/prog}
 exec 9>"$out/.lock"
 flock 9
 for name; do
-	[ "$out/$name" -nt "$source/main.go" ] && [ "$out/$name" -nt "$here/build.sh" ] || build "$name"
+	if [ "$source/main.go" -nt "$out/$name" ] || [ ! -e "$out/$name" ]; then build "$name"; fi
 done

@@ -1,0 +1,263 @@
+#include "gobin/insn.h"
+#include <criterion/criterion.h>
+
+struct head {
+	const char *what;
+	const char *code; /* hexadecimal */
+	enum gobin_place place;
+	uint32_t enter;
+	bool emulated;
+};
+
+static size_t bytes(const char *hex, uint8_t *out, size_t cap)
+{
+	size_t n = 0;
+
+	for (; hex[0] && n < cap; hex += 2) {
+		char two[3] = { hex[0], hex[1], 0 };
+
+		out[n++] = (uint8_t)strtoul(two, NULL, 16);
+	}
+	return n;
+}
+
+static void check(bool arm64, const struct head *h, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint8_t code[128];
+		size_t n = bytes(h[i].code, code, sizeof(code));
+		uint32_t enter = 99;
+		bool emulated = false;
+
+		cr_assert_eq(insn_enter(arm64, code, n, &enter, &emulated), h[i].place, "%s",
+			     h[i].what);
+		if (h[i].place == GOBIN_PLACE_REFUSED)
+			continue;
+		cr_assert_eq(enter, h[i].enter, "%s: %u", h[i].what, enter);
+		cr_assert_eq(emulated, h[i].emulated, "%s", h[i].what);
+	}
+}
+
+#define OK    GOBIN_PLACE_CHECKED
+#define ENTRY GOBIN_PLACE_ENTRY
+#define NO    GOBIN_PLACE_REFUSED
+
+Test(insn, probes_enter_behind_every_stack_check_that_go_writes)
+{
+	static const struct head heads[] = {
+		{ "small, short jump",
+		  "493b6610"
+		  "7622"
+		  "55"
+		  "4889e5",
+		  OK, 6, true },
+		{ "small, long jump",
+		  "493b6610"
+		  "0f8601020304"
+		  "55"
+		  "4889e5",
+		  OK, 10, true },
+		{ "large, byte",
+		  "4c8d642480"
+		  "4d3b6610"
+		  "7601"
+		  "55",
+		  OK, 11, true },
+		{ "large, byte, long jump",
+		  "4c8d642480"
+		  "4d3b6610"
+		  "0f8601020304"
+		  "55",
+		  OK, 15, true },
+		{ "large, word",
+		  "4c8da42400ffffff"
+		  "4d3b6610"
+		  "7601"
+		  "55",
+		  OK, 14, true },
+		{ "large, word, long jump",
+		  "4c8da42400ffffff"
+		  "4d3b6610"
+		  "0f8601020304"
+		  "55",
+		  OK, 18, true },
+		{ "huge",
+		  "4989e4"
+		  "4981ec00001000"
+		  "7210"
+		  "4d3b6610"
+		  "7608"
+		  "55",
+		  OK, 18, true },
+		{ "huge, long jumps",
+		  "4989e4"
+		  "4981ec00001000"
+		  "0f8210000000"
+		  "4d3b6610"
+		  "0f8608000000"
+		  "55",
+		  OK, 26, true },
+		{ "Go 1.19: sub",
+		  "493b6610"
+		  "7622"
+		  "4883ec18",
+		  OK, 6, false },
+		{ "Go 1.19: sub, word",
+		  "493b6610"
+		  "7622"
+		  "4881ec00010000",
+		  OK, 6, false },
+		{ "Go 1.19: add of -128",
+		  "493b6610"
+		  "7622"
+		  "4883c480",
+		  OK, 6, false },
+	};
+
+	check(false, heads, sizeof(heads) / sizeof(heads[0]));
+}
+
+Test(insn, bytes_that_no_recipe_knows_are_refused)
+{
+	static const struct head heads[] = {
+		{ "a pop behind the check",
+		  "493b6610"
+		  "7622"
+		  "5d"
+		  "c3",
+		  NO, 0, false },
+		{ "nothing behind the check",
+		  "493b6610"
+		  "7622",
+		  NO, 0, false },
+		{ "another jump",
+		  "493b6610"
+		  "7722"
+		  "55",
+		  NO, 0, false },
+		{ "the check comes late",
+		  "90909090909090909090"
+		  "493b6610"
+		  "7622"
+		  "55",
+		  NO, 0, false },
+		{ "empty", "", NO, 0, false },
+	};
+	uint8_t code[64];
+	uint32_t enter;
+	bool emulated;
+
+	/* What is cut may look like a function without a check: only with all its bytes it is one.
+	 */
+	check(false, heads, 4);
+	check(false, heads + 5, 1);
+	cr_assert_eq(insn_enter(false, code, 0, &enter, &emulated), NO);
+}
+
+Test(insn, a_function_without_a_stack_check_is_entered_at_its_entry)
+{
+	static const struct head heads[] = {
+		{ "push", "554889e5", ENTRY, 0, true },
+		{ "push of a high register", "4154", ENTRY, 0, true },
+		{ "call", "e800000000", ENTRY, 0, true },
+		{ "jump", "eb10", ENTRY, 0, true },
+		{ "conditional jump", "7410", ENTRY, 0, true },
+		{ "far conditional jump", "0f8400000000", ENTRY, 0, true },
+		{ "return", "c3", ENTRY, 0, false },
+		{ "xor", "31c0c3", ENTRY, 0, false },
+		{ "sub", "4883ec18", ENTRY, 0, false },
+		{ "high register, no push", "4189c0", ENTRY, 0, false },
+	};
+
+	check(false, heads, sizeof(heads) / sizeof(heads[0]));
+}
+
+Test(insn, stack_checks_of_arm64_are_known)
+{
+	/* ldr x16,[x28,#16]; cmp sp,x16; b.ls; str x30,[sp,#-32]! - with sub x17,sp,#n before cmp
+	 * for large frames. */
+	static const struct head heads[] = {
+		{ "small",
+		  "900b40f9"
+		  "ff6330eb"
+		  "69000054"
+		  "fe0f1ef8",
+		  OK, 12, false },
+		{ "large",
+		  "900b40f9"
+		  "f14303d1"
+		  "3f0210eb"
+		  "69000054"
+		  "fe0f1ef8",
+		  OK, 16, false },
+		{ "no check",
+		  "e0031faa"
+		  "c0035fd6",
+		  ENTRY, 0, false },
+		{ "no branch",
+		  "900b40f9"
+		  "e0031faa"
+		  "e0031faa"
+		  "c0035fd6",
+		  NO, 0, false },
+		{ "late check",
+		  "e0031faa"
+		  "900b40f9"
+		  "69000054"
+		  "fe0f1ef8",
+		  NO, 0, false },
+	};
+
+	check(true, heads, sizeof(heads) / sizeof(heads[0]));
+}
+
+Test(insn, returns_are_found_by_decoding_and_not_by_their_byte)
+{
+	uint64_t at[4];
+	uint8_t code[64];
+	size_t n = 0, size = bytes("b8c3c3c3c3"
+				   "c3"
+				   "488d05c3000000"
+				   "c20800"
+				   "f3c3"
+				   "cccc",
+				   code, sizeof(code));
+
+	cr_assert_eq(insn_rets(false, code, size, at, 4, &n), 0);
+	cr_assert_eq(n, 3);
+	cr_assert_eq(at[0], 5);
+	cr_assert_eq(at[1], 13);
+	cr_assert_eq(at[2], 16);
+	cr_assert_eq(insn_rets(false, code, size, at, 2, &n), -E2BIG);
+}
+
+Test(insn, an_instruction_that_cannot_be_decoded_costs_the_function)
+{
+	uint64_t at[4];
+	uint8_t code[16];
+	size_t n = 0, size = bytes("55"
+				   "06"
+				   "c3",
+				   code, sizeof(code));
+
+	cr_assert_eq(insn_rets(false, code, size, at, 4, &n), -ENOTSUP);
+	size = bytes("55"
+		     "e800",
+		     code, sizeof(code));
+	cr_assert_eq(insn_rets(false, code, size, at, 4, &n), -ENOTSUP, "cut in the middle");
+}
+
+Test(insn, returns_of_arm64_are_found)
+{
+	uint64_t at[4];
+	uint8_t code[16];
+	size_t n = 0, size = bytes("e0031faa"
+				   "c0035fd6"
+				   "c0035fd6",
+				   code, sizeof(code));
+
+	cr_assert_eq(insn_rets(true, code, size, at, 4, &n), 0);
+	cr_assert_eq(n, 2);
+	cr_assert_eq(at[1], 8);
+	cr_assert_eq(insn_rets(true, code, size, at, 1, &n), -E2BIG);
+}
