@@ -289,5 +289,6 @@ struct privacy config_privacy(const struct config *cfg)
 	return (struct privacy){ .redact_query_keys = &cfg->redact_query_keys,
 				 .known_methods = &cfg->known_methods,
 				 .url_query = cfg->url_query,
-				 .health_probes = cfg->health_probes };
+				 .health_probes = cfg->health_probes,
+				 .body_sizes = cfg->body_sizes };
 }

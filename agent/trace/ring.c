@@ -112,7 +112,7 @@ static int put(struct ring *r, struct batch *b, const void *data, size_t size,
 		if (span.end_ns < span.start_ns)
 			span.end_ns = span.start_ns;
 		err = batch_add(b, &span, t->resource);
-		if (!err && ev->flags & EVENT_CUT)
+		if (!err && (span.cut || ev->flags & EVENT_CUT))
 			stat_add(spans_truncated, 1);
 		if (!err)
 			return 0;

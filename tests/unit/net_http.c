@@ -308,6 +308,32 @@ Test(net_http, long_paths_and_queries_are_cut_at_a_character)
 	cr_assert_eq(a->s.n, 511u);
 	a = span_attr(&span, "url.query");
 	cr_assert_eq(a->s.n, 410u);
+	cr_assert(span.cut);
+	decode_said(plain);
+	cr_assert(!span.cut);
+}
+
+Test(net_http, body_sizes_are_there_when_they_are_wanted)
+{
+	struct said s = plain;
+
+	decode_said(s);
+	cr_assert(!span_attr(&span, "http.request.body.size") &&
+		  !span_attr(&span, "http.response.body.size"));
+	privacy.body_sizes = true;
+	build(&s);
+	record.ev.request_size = 5;
+	record.ev.response_size = 7;
+	cr_assert_eq(decode_record(), 0);
+	expect_int("http.request.body.size", 5);
+	expect_int("http.response.body.size", 7);
+	s.method = "HEAD";
+	build(&s);
+	record.ev.request_size = -1; /* chunked */
+	record.ev.response_size = 7;
+	cr_assert_eq(decode_record(), 0);
+	cr_assert(!span_attr(&span, "http.request.body.size"));
+	expect_int("http.response.body.size", 0);
 }
 
 Test(net_http, tracestate_is_handed_on_when_it_is_header_text)

@@ -132,7 +132,6 @@ static int clean(struct str *s, size_t max, struct arena *arena)
 
 static int clean_all(struct strings *s, struct str *path, struct str *query, struct arena *arena)
 {
-	http_target(s->target, path, query);
 	if (clean(path, HTTP_PATH_MAX, arena) || clean(query, HTTP_QUERY_MAX, arena) ||
 	    clean(&s->agent, NET_HTTP_AGENT_MAX, arena) ||
 	    clean(&s->method, NET_HTTP_METHOD_MAX, arena) ||
@@ -168,6 +167,18 @@ static bool is_health_probe(const struct strings *s, struct str path, const stru
 		    memcmp(with->probe_paths[i].p, path.p, path.n) == 0)
 			return true;
 	return false;
+}
+
+/* Opt-in in the conventions. A response to HEAD counts what the handler wrote, but nothing of it is
+ * sent. */
+static void add_sizes(struct span *span, const struct net_http_event *ev, struct str method)
+{
+	if (ev->request_size >= 0)
+		span_int(span, "http.request.body.size", ev->request_size);
+	if (ev->response_size >= 0 && !(ev->bits & NET_HTTP_HIJACKED) &&
+	    !(ev->ev.flags & EVENT_PANICKED))
+		span_int(span, "http.response.body.size",
+			 str_eq(method, "HEAD") ? 0 : ev->response_size);
 }
 
 static void add_addresses(struct span *span, const struct strings *s, bool tls)
@@ -239,8 +250,11 @@ static int decode(const struct event *head, const struct decode *with, struct sp
 	if (head->size < sizeof(*ev) || head->kind != 0)
 		return -EBADMSG;
 	err = split(ev, with, &s);
-	if (!err)
-		err = clean_all(&s, &path, &query, with->arena);
+	if (err)
+		return err;
+	http_target(s.target, &path, &query);
+	span->cut = path.n > HTTP_PATH_MAX || query.n > HTTP_QUERY_MAX;
+	err = clean_all(&s, &path, &query, with->arena);
 	if (!err && query.n && with->privacy->url_query)
 		err = http_redact(&query, with->privacy->redact_query_keys, with->arena);
 	if (err)
@@ -263,6 +277,8 @@ static int decode(const struct event *head, const struct decode *with, struct sp
 					    : "1.1"));
 	if (s.agent.n)
 		span_str(span, "user_agent.original", s.agent);
+	if (with->privacy->body_sizes)
+		add_sizes(span, ev, s.method);
 	return name_span(span, method, route, with->arena);
 }
 

@@ -316,6 +316,7 @@ GO_APART int op_end(struct op *op, const struct go_slot *s, struct scratch *b, i
 
 	if (!op || !s || !b)
 		return 0;
+	op->rec.ev.end_ns = bpf_ktime_get_boot_ns();
 	if (op_read(op, s, b, &r)) {
 		count(ops_unreadable);
 		return 0;
@@ -348,7 +349,6 @@ GO_APART int op_end(struct op *op, const struct go_slot *s, struct scratch *b, i
 		at = rec->method_len = put_str(&rec->ev, b->data, 0, method, NET_HTTP_METHOD_MAX);
 	}
 	at = put_pattern(rec, s, b->data, at, pattern);
-	rec->ev.end_ns = bpf_ktime_get_boot_ns();
 	go_send(&rec->ev, cap(sizeof(*rec) + at, sizeof(*rec) + NET_HTTP_DATA_MAX));
 	return 0;
 }
