@@ -21,7 +21,10 @@ struct outlet {
 	const struct exporter *exporter;
 	void *state;
 	uint64_t not_before_ns; /* no attempt until then */
+	bool told;              /* by the receiver, not by our back-off */
+	bool hurried;           /* the agent ends: our back-off has begun anew */
 	unsigned failures;      /* attempts since the last success */
+	unsigned waits;         /* of them, since the back-off began */
 	uint64_t failing_since_ns;
 	struct log_limit failed, dropped, said;
 };
@@ -88,8 +91,19 @@ static void sleep_until(struct export *e, uint64_t until_ns)
 	(void)pthread_mutex_unlock(&e->lock);
 }
 
+/* At the end there is little time: one attempt at once, unless the receiver said when. */
+static void hurry(struct outlet *o)
+{
+	if (o->hurried)
+		return;
+	o->hurried = true;
+	o->waits = 0;
+	if (!o->told)
+		o->not_before_ns = 0;
+}
+
 /* Waits until the outlet may be tried. LOST_COUNT: now; else why the batch is not sent any more. */
-static enum lost wait_turn(struct export *e, const struct outlet *o, const struct batch *b)
+static enum lost wait_turn(struct export *e, struct outlet *o, const struct batch *b)
 {
 	for (;;) {
 		uint64_t now = now_ns();
@@ -97,6 +111,8 @@ static enum lost wait_turn(struct export *e, const struct outlet *o, const struc
 		uint64_t stop = e->stop_ns;
 
 		heart_beat(HEART_EXPORT);
+		if (stop)
+			hurry(o);
 		if (stop && (now >= stop || o->not_before_ns > stop))
 			return LOST_SHUTDOWN;
 		if (now >= expires)
@@ -109,13 +125,13 @@ static enum lost wait_turn(struct export *e, const struct outlet *o, const struc
 
 /* The wait doubles from retry_min to retry_max, of which up to a third is chance: many agents fail
  * at the same moment. */
-static uint64_t back_off(const struct export *e, unsigned failures)
+static uint64_t back_off(const struct export *e, unsigned waits)
 {
 	uint64_t wait = e->retry_min_ns, most = e->retry_max_ns / 3 * 2;
 	uint32_t chance = 0;
 
 	(void)!getrandom(&chance, sizeof(chance), GRND_NONBLOCK);
-	for (unsigned i = 1; i < failures && wait < most; i++)
+	for (unsigned i = 1; i < waits && wait < most; i++)
 		wait *= 2;
 	if (wait > most)
 		wait = most;
@@ -145,6 +161,7 @@ static void succeeded(struct outlet *o, const struct export_result *r)
 			 o->exporter->name, o->failures,
 			 (double)(now_ns() - o->failing_since_ns) / NS_PER_S);
 	o->failures = 0;
+	o->waits = 0;
 	o->not_before_ns = 0;
 }
 
@@ -156,7 +173,8 @@ static void failed(const struct export *e, struct outlet *o, const struct export
 
 	if (o->failures++ == 0)
 		o->failing_since_ns = now;
-	wait = r->after_ms ? r->after_ms * NS_PER_MS : back_off(e, o->failures);
+	o->told = r->after_ms > 0;
+	wait = o->told ? r->after_ms * NS_PER_MS : back_off(e, ++o->waits);
 	/* No batch lives longer, so there is no point in waiting longer than that. */
 	if (wait > e->max_age_ns)
 		wait = e->max_age_ns;

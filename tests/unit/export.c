@@ -328,3 +328,38 @@ Test(export,
 	cr_expect_eq(r.sink.requests[4].first, 25, "9-24 were the oldest that waited");
 	rig_close(&r, 1000);
 }
+
+Test(export, whatever_the_receiver_does_each_span_is_counted_once, .timeout = 60)
+{
+	struct sink_step steps[SINK_REQUESTS_MAX] = { 0 };
+	struct rig r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		static const struct sink_step kinds[] = {
+			{ .status = 200 },
+			{ .status = 503 },
+			{ .status = 200, .most = 3 },
+			{ .action = RESET },
+			{ .status = 400 },
+			{ .status = 200 },
+			{ .status = 200, .body = "\x0a\x02\x08\x01", .size = 4 },
+			{ .status = 200, .action = CUT }
+		};
+
+		steps[i] = kinds[i * 7 % 11 % ARRAY_SIZE(kinds)];
+	}
+	rig_open(&r, steps, ARRAY_SIZE(steps), "--export-retry-min=1ms", "--export-retry-max=2ms",
+		 NULL);
+	rig_start(&r);
+	for (size_t i = 0; i < 100; i++) {
+		produce(&r, 1 + i % 8);
+		(void)usleep(1000);
+	}
+	settle();
+	cr_assert_lt(r.sink.nrequests, SINK_REQUESTS_MAX);
+	cr_expect_gt(stat_get(spans_exported), 0);
+	cr_expect_gt(stat_get(spans_dropped_refused), 0);
+	cr_expect_gt(stat_get(spans_dropped_rejected), 0);
+	cr_expect_eq(r.sink.accepted, stat_get(spans_exported) + stat_get(spans_dropped_rejected));
+	rig_close(&r, 1000);
+}

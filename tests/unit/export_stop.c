@@ -89,6 +89,21 @@ Test(export_stop, a_wait_that_ends_before_the_deadline_is_kept, .timeout = 30)
 	cr_expect_eq(stat_get(spans_exported), 8);
 }
 
+Test(export_stop, a_wait_of_our_own_is_cut_short_by_the_end, .timeout = 30)
+{
+	struct rig r;
+
+	rig_open(&r, STEPS({ .status = 503 }, { .status = 200 }), "--export-retry-min=20s",
+		 "--export-retry-max=1m", NULL);
+	rig_start(&r);
+	produce(&r, 8);
+	while (stat_get(otlp_requests_5xx) == 0)
+		(void)usleep(1000);
+	(void)usleep(20000);
+	cr_expect_lt(stop(&r, 5000), 1000);
+	cr_expect_eq(stat_get(spans_exported), 8);
+}
+
 Test(export_stop, a_batch_that_could_not_be_delivered_for_max_age_is_dropped, .timeout = 30)
 {
 	struct rig r;

@@ -65,11 +65,13 @@ static inline void rig_start(struct rig *r)
 /* Queues one batch of n spans with an attribute of that many bytes. */
 static inline void produce_large(struct rig *r, size_t n, size_t bytes)
 {
-	static char text[1 << 20];
 	size_t dropped;
 	struct batch *b = pool_get(r->pool, &dropped);
 
-	memset(text, 'x', sizeof(text));
+	char *text = arena_get(&b->arena, bytes);
+
+	cr_assert(text);
+	memset(text, 'x', bytes);
 	stat_add(spans_dropped_queue, dropped);
 	for (size_t i = 0; i < n; i++) {
 		struct attr attrs[1] = {
