@@ -151,8 +151,7 @@ class Bench:
     def places(self):
         """The two places that a request hits, as file offsets, by the agent's own analysis."""
         found = json.loads(sh(self.agent_path, "inspect", "--json", f"{self.out}/httpapp"))
-        probes = {p["name"]: p for lib in found["libraries"] for p in lib["probes"]}
-        by_symbol = {p.get("symbol"): p for p in probes.values()}
+        by_symbol = {f["function"]: f for lib in found["libraries"] for f in lib["functions"] if f["found"]}
         return [by_symbol[s] for s in ("net/http.serverHandler.ServeHTTP", "net/http.(*response).finishRequest")]
 
     def floor(self, app, offsets, exe=None, count=False):
@@ -231,7 +230,7 @@ class Bench:
 
     def m_max(self):
         sink, app = self.sink(), self.app()
-        offsets = [p["offset"] for p in self.places()]
+        offsets = [p["enter_offset"] for p in self.places()]
         names, got, sent = ["alone", "floor", "spoor"], {}, []
         self.wrk(app.url, 2)
         for k in range(self.o.rounds):
