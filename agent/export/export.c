@@ -34,6 +34,7 @@ struct export
 {
 	struct pool *pool;
 	uint64_t retry_min_ns, retry_max_ns, max_age_ns;
+	size_t gather_max; /* batches in one job */
 	struct outlet outlets[EXPORTERS_MAX];
 	size_t noutlets;
 	_Atomic uint64_t stop_ns; /* deadline of export_stop(), 0: runs */
@@ -199,15 +200,16 @@ static void lose(struct outlet *o, struct outcome *out, enum lost lost,
 		say(&o->dropped, LOG_ERROR, texts[lost], *r->message ? r->message : "not tried", o);
 }
 
-/* Gives the batch to one outlet, in parts if it must be, until each span is delivered or lost. */
-static void deliver(struct export *e, struct outlet *o, const struct batch *b, struct outcome *out)
+/* Gives the batches to one outlet, in parts if it must be, until each span is delivered or lost. */
+static void deliver(struct export *e, struct outlet *o, const struct batch *list, size_t count,
+		    struct outcome *out)
 {
-	struct export_job job = { .batch = b, .count = b->nspans, .deadline_ns = &e->stop_ns };
+	struct export_job job = { .batch = list, .count = count, .deadline_ns = &e->stop_ns };
 	struct export_result r = { .reason = EXPORT_SHUTDOWN };
 
-	while (job.first < b->nspans) {
-		size_t left = b->nspans - job.first;
-		enum lost lost = wait_turn(e, o, b);
+	while (job.first < count) {
+		size_t left = count - job.first;
+		enum lost lost = wait_turn(e, o, list);
 
 		if (lost != LOST_COUNT) {
 			lose(o, out, lost, &r, left);
@@ -247,9 +249,9 @@ static size_t total(const struct outcome *o)
 	return n;
 }
 
-/* Every span of the batch is counted once: as exported when every outlet took it, else under what
- * the outlet that lost most says. */
-static void export_batch(struct export *e, const struct batch *b)
+/* Every span is counted once: as exported when every outlet took it, else under what the outlet
+ * that lost most says. */
+static void export_batches(struct export *e, const struct batch *list, size_t count)
 {
 	struct outcome worst = { 0 };
 
@@ -257,16 +259,33 @@ static void export_batch(struct export *e, const struct batch *b)
 		struct outlet *o = &e->outlets[i];
 		struct outcome out = { 0 };
 
-		deliver(e, o, b, &out);
+		deliver(e, o, list, count, &out);
 		if (o->exporter->done)
-			o->exporter->done(o->state, b->nspans, out.failed);
+			o->exporter->done(o->state, count, out.failed);
 		if (total(&out) > total(&worst))
 			worst = out;
 	}
 	for (size_t i = 0; i < LOST_COUNT; i++)
 		(void)atomic_fetch_add_explicit(lost_counters[i], worst.lost[i],
 						memory_order_relaxed);
-	stat_add(spans_exported, b->nspans - total(&worst));
+	stat_add(spans_exported, count - total(&worst));
+}
+
+/* Appends what waits behind the first batch: under load fewer and larger requests, so that a slow
+ * answer costs less. Number of spans in all. */
+static size_t gather(struct export *e, struct batch *first)
+{
+	size_t count = first->nspans;
+	struct batch *last = first;
+
+	for (size_t n = 1; n < e->gather_max; n++) {
+		last->next = pool_receive(e->pool, 0);
+		if (!last->next)
+			break;
+		last = last->next;
+		count += last->nspans;
+	}
+	return count;
 }
 
 static void *run(void *arg)
@@ -282,11 +301,15 @@ static void *run(void *arg)
 		struct batch *b = pool_receive(e->pool, IDLE_MS);
 
 		heart_beat(HEART_EXPORT);
-		if (b) {
-			export_batch(e, b);
-			pool_put(e->pool, b);
-		} else if (pool_closed(e->pool)) {
+		if (b)
+			export_batches(e, b, gather(e, b));
+		else if (pool_closed(e->pool))
 			break;
+		while (b) {
+			struct batch *next = b->next;
+
+			pool_put(e->pool, b);
+			b = next;
 		}
 	}
 	heart_stop(HEART_EXPORT);
@@ -324,6 +347,19 @@ static int open_outlets(struct export *e, const struct config *cfg, bool local)
 	return 0;
 }
 
+/* What is being sent cannot be taken back for new spans: no more than a quarter of the pool, nor
+ * more than fits into one request. */
+static size_t gather_max(const struct config *cfg)
+{
+	size_t most = cfg->batch_count / 4;
+
+	if (most > cfg->otlp_max_request / cfg->batch_bytes)
+		most = cfg->otlp_max_request / cfg->batch_bytes;
+	if (most > EXPORT_BATCHES_MAX)
+		most = EXPORT_BATCHES_MAX;
+	return most ? most : 1;
+}
+
 int export_new(struct export **out, const struct config *cfg, struct pool *pool)
 {
 	struct export *e = calloc(1, sizeof(*e));
@@ -333,6 +369,7 @@ int export_new(struct export **out, const struct config *cfg, struct pool *pool)
 	if (!e)
 		return -ENOMEM;
 	e->pool = pool;
+	e->gather_max = gather_max(cfg);
 	e->retry_min_ns = cfg->export_retry_min * NS_PER_MS;
 	e->retry_max_ns = cfg->export_retry_max * NS_PER_MS;
 	e->max_age_ns = cfg->export_max_age * NS_PER_MS;

@@ -37,14 +37,50 @@ struct export_result {
 	char message[640];         /* one sentence for the log, "" when there is nothing to say */
 };
 
-/* Some spans of a batch, and how long they may take. */
+/* Most batches in one job. */
+#define EXPORT_BATCHES_MAX 8
+
+/* Some spans of a batch, or of the few that waited, and how long they may take. */
 struct export_job {
-	const struct batch *batch;
-	size_t first, count;
-	unsigned attempt;                    /* 0: the first one of these spans */
-	const _Atomic uint64_t *deadline_ns; /* CLOCK_MONOTONIC, 0: none. It may be set while send()
-						runs, which gives up then. */
+	const struct batch *batch; /* the first one; the others follow by next */
+	size_t first, count;       /* spans, counted through all of them */
+	unsigned attempt;          /* 0: the first one of these spans */
+	/* CLOCK_MONOTONIC, 0: none. It may be set while send() runs, which gives up then. */
+	const _Atomic uint64_t *deadline_ns;
 };
+
+/* Walks through the spans of a job. */
+struct export_cursor {
+	const struct batch *batch; /* of the span that export_next() returned */
+	size_t nth;                /* of the batches */
+	size_t span, left;
+};
+
+static inline struct export_cursor export_begin(const struct export_job *job)
+{
+	struct export_cursor c = { .batch = job->batch, .span = job->first, .left = job->count };
+
+	while (c.left && c.span >= c.batch->nspans) {
+		c.span -= c.batch->nspans;
+		c.batch = c.batch->next;
+		c.nth++;
+	}
+	return c;
+}
+
+/* NULL at the end. */
+static inline const struct span *export_next(struct export_cursor *c)
+{
+	if (c->left == 0)
+		return NULL;
+	while (c->span == c->batch->nspans) {
+		c->span = 0;
+		c->batch = c->batch->next;
+		c->nth++;
+	}
+	c->left--;
+	return &c->batch->spans[c->span++];
+}
 
 struct exporter {
 	const char *name; /* "otlp", "stdout": value of the option `exporters` */

@@ -1,16 +1,17 @@
 #include "export/otlp.h"
 
+#include "export/export.h"
 #include "otlp.pb-c.h"
-#include "pipeline/batch.h"
 #include "pipeline/resource.h"
 #include "trace/lib.h"
 #include "version.h"
 
 #include <zlib.h>
 
-#define SCHEMA_URL  "https://opentelemetry.io/schemas/1.44.0"
-#define GZIP_WINDOW (MAX_WBITS + 16) /* zlib.h: deflateInit2(), a gzip header instead of zlib's */
-#define FIRST_BYTES 65536
+#define SCHEMA_URL    "https://opentelemetry.io/schemas/1.44.0"
+#define GZIP_WINDOW   (MAX_WBITS + 16) /* zlib.h: deflateInit2(), a gzip header instead of zlib's */
+#define FIRST_BYTES   65536
+#define RESOURCES_MAX ((size_t)EXPORT_BATCHES_MAX * BATCH_RESOURCES_MAX)
 
 /* Most bytes that a field takes beside its own: tag and length (two each for an attribute, its key
  * and its value), a number. */
@@ -42,15 +43,17 @@ struct otlp {
 	Otlp__KeyValue kv[SPAN_ATTRS_MAX], *kvs[SPAN_ATTRS_MAX];
 	Otlp__AnyValue value[SPAN_ATTRS_MAX];
 
-	/* And for each request: encoded[] is ordered by group, a group is a resource and a library.
-	 */
+	/* And for each request: its resources, each once, and which of them batches mean. */
+	const struct resource *resources[RESOURCES_MAX];
+	size_t nresources;
+	uint16_t resource_of[EXPORT_BATCHES_MAX][BATCH_RESOURCES_MAX];
+	/* encoded[] is ordered by group, a group is a resource and a library. */
 	ProtobufCBinaryData *encoded; /* max_spans */
 	uint32_t *offsets;            /* max_spans: where encoded[] lies in spans, which may move */
-	uint32_t *group_at; /* BATCH_RESOURCES_MAX * nlibs: where the next span of the group goes */
-	Otlp__InstrumentationScope *scopes;                /* nlibs */
-	Otlp__ScopeSpans *scope_spans, **scope_spans_list; /* one a group */
-	Otlp__ResourceSpans resource_spans[BATCH_RESOURCES_MAX],
-		*resource_spans_list[BATCH_RESOURCES_MAX];
+	uint32_t *group_at;           /* where the next span of the group goes */
+	Otlp__InstrumentationScope *scopes;                         /* nlibs */
+	Otlp__ScopeSpans *scope_spans, **scope_spans_list;          /* one a group */
+	Otlp__ResourceSpans *resource_spans, **resource_spans_list; /* one a resource */
 };
 
 static ProtobufCBinaryData text(const char *s)
@@ -97,16 +100,6 @@ static void init_messages(struct otlp *o)
 		o->scopes[i].name = text(lib_at(i) ? lib_at(i)->scope : "spoor");
 		o->scopes[i].version = text(SPOOR_VERSION);
 	}
-	for (size_t i = 0; i < BATCH_RESOURCES_MAX * o->nlibs; i++) {
-		otlp__scope_spans__init(&o->scope_spans[i]);
-		o->scope_spans[i].schema_url = text(SCHEMA_URL);
-		o->scope_spans_list[i] = &o->scope_spans[i];
-	}
-	for (size_t i = 0; i < BATCH_RESOURCES_MAX; i++) {
-		otlp__resource_spans__init(&o->resource_spans[i]);
-		o->resource_spans[i].schema_url = text(SCHEMA_URL);
-		o->resource_spans_list[i] = &o->resource_spans[i];
-	}
 }
 
 int otlp_new(struct otlp **out, size_t max_spans, size_t max_request, bool gzip)
@@ -119,18 +112,21 @@ int otlp_new(struct otlp **out, size_t max_spans, size_t max_request, bool gzip)
 	o->max_spans = max_spans;
 	o->max_request = max_request;
 	o->nlibs = lib_count() ? lib_count() : 1;
-	groups = BATCH_RESOURCES_MAX * o->nlibs;
+	groups = RESOURCES_MAX * o->nlibs;
 	o->encoded = calloc(max_spans, sizeof(*o->encoded));
 	o->offsets = calloc(max_spans, sizeof(*o->offsets));
 	o->group_at = calloc(groups, sizeof(*o->group_at));
 	o->scopes = calloc(o->nlibs, sizeof(*o->scopes));
 	o->scope_spans = calloc(groups, sizeof(*o->scope_spans));
 	o->scope_spans_list = calloc(groups, sizeof(*o->scope_spans_list));
+	o->resource_spans = calloc(RESOURCES_MAX, sizeof(*o->resource_spans));
+	o->resource_spans_list = calloc(RESOURCES_MAX, sizeof(*o->resource_spans_list));
 	if (gzip)
 		o->gzip = deflateInit2(&o->z, 1, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) ==
 			  Z_OK;
 	if (!o->encoded || !o->offsets || !o->group_at || !o->scopes || !o->scope_spans ||
-	    !o->scope_spans_list || o->gzip != gzip) {
+	    !o->scope_spans_list || !o->resource_spans || !o->resource_spans_list ||
+	    o->gzip != gzip) {
 		otlp_free(&o);
 		return -ENOMEM;
 	}
@@ -153,14 +149,37 @@ void otlp_free(struct otlp **o)
 	free(old->scopes);
 	free(old->scope_spans);
 	free(old->scope_spans_list);
+	free(old->resource_spans);
+	free(old->resource_spans_list);
 	free(old->spans.p);
 	free(old->out.p);
 	free(old);
 }
 
-static size_t group_of(const struct otlp *o, const struct span *s)
+static size_t group_of(const struct otlp *o, const struct export_cursor *c, const struct span *s)
 {
-	return s->resource * o->nlibs + (s->lib < o->nlibs ? s->lib : o->nlibs - 1);
+	size_t lib = s->lib < o->nlibs ? s->lib : o->nlibs - 1;
+
+	return o->resource_of[c->nth][s->resource] * o->nlibs + lib;
+}
+
+/* The distinct resources of all batches of the job: a process is in many of them. */
+static void find_resources(struct otlp *o, const struct export_job *job)
+{
+	const struct batch *b = job->batch;
+
+	o->nresources = 0;
+	for (size_t nth = 0; b && nth < EXPORT_BATCHES_MAX; nth++, b = b->next) {
+		for (size_t i = 0; i < b->nresources; i++) {
+			size_t r = 0;
+
+			while (r < o->nresources && o->resources[r] != b->resources[i])
+				r++;
+			if (r == o->nresources)
+				o->resources[o->nresources++] = b->resources[i];
+			o->resource_of[nth][i] = (uint16_t)r;
+		}
+	}
 }
 
 /* Fills the attributes; most bytes that they take. */
@@ -224,30 +243,49 @@ static int encode_span(struct otlp *o, const struct span *s, size_t to)
 	return 0;
 }
 
+static void begin_scope(struct otlp *o, size_t at, size_t lib, size_t first, size_t count)
+{
+	Otlp__ScopeSpans *m = &o->scope_spans[at];
+
+	otlp__scope_spans__init(m);
+	m->scope = &o->scopes[lib];
+	m->spans = &o->encoded[first];
+	m->n_spans = count;
+	m->schema_url = text(SCHEMA_URL);
+	o->scope_spans_list[at] = m;
+}
+
+static Otlp__ResourceSpans *begin_resource(struct otlp *o, size_t at, const struct resource *r)
+{
+	Otlp__ResourceSpans *m = &o->resource_spans[at];
+
+	otlp__resource_spans__init(m);
+	m->resource = bytes(r->bytes, r->size);
+	m->schema_url = text(SCHEMA_URL);
+	o->resource_spans_list[at] = m;
+	return m;
+}
+
 /* Turns counts of spans into where each group begins in encoded[], and lays the messages over it.
  */
-static void lay_out(struct otlp *o, const struct batch *b, Otlp__ExportTraceServiceRequest *request)
+static void lay_out(struct otlp *o, Otlp__ExportTraceServiceRequest *request)
 {
-	Otlp__ScopeSpans *scope = o->scope_spans;
+	size_t scopes = 0;
 	uint32_t at = 0;
 
 	request->resource_spans = o->resource_spans_list;
-	for (size_t r = 0; r < b->nresources; r++) {
-		Otlp__ResourceSpans *rs = &o->resource_spans[request->n_resource_spans];
+	for (size_t r = 0; r < o->nresources; r++) {
+		Otlp__ResourceSpans *rs =
+			begin_resource(o, request->n_resource_spans, o->resources[r]);
 
-		rs->resource = bytes(b->resources[r]->bytes, b->resources[r]->size);
-		rs->scope_spans = &o->scope_spans_list[scope - o->scope_spans];
-		rs->n_scope_spans = 0;
+		rs->scope_spans = &o->scope_spans_list[scopes];
 		for (size_t l = 0; l < o->nlibs; l++) {
-			uint32_t count = o->group_at[r * o->nlibs + l];
+			uint32_t *group = &o->group_at[r * o->nlibs + l], count = *group;
 
-			o->group_at[r * o->nlibs + l] = at;
+			*group = at;
 			if (count == 0)
 				continue;
-			scope->scope = &o->scopes[l];
-			scope->spans = &o->encoded[at];
-			scope->n_spans = count;
-			scope++;
+			begin_scope(o, scopes++, l, at, count);
 			rs->n_scope_spans++;
 			at += count;
 		}
@@ -305,28 +343,44 @@ static int finish(struct otlp *o, const Otlp__ExportTraceServiceRequest *request
 	return sink.err;
 }
 
-int otlp_encode(struct otlp *o, const struct batch *b, size_t first, size_t count,
-		const uint8_t **body, size_t *size, size_t *plain)
+/* Encodes each span into its place. */
+static int encode_spans(struct otlp *o, const struct export_job *job)
 {
-	Otlp__ExportTraceServiceRequest request = OTLP__EXPORT_TRACE_SERVICE_REQUEST__INIT;
+	struct export_cursor c = export_begin(job);
+	const struct span *s;
 	int err;
 
-	memset(o->group_at, 0, b->nresources * o->nlibs * sizeof(*o->group_at));
-	for (size_t i = first; i < first + count; i++)
-		o->group_at[group_of(o, &b->spans[i])]++;
-	lay_out(o, b, &request);
 	o->spans.used = 0;
-	for (size_t i = first; i < first + count; i++) {
-		const struct span *s = &b->spans[i];
-
-		err = encode_span(o, s, o->group_at[group_of(o, s)]++);
+	while ((s = export_next(&c))) {
+		err = encode_span(o, s, o->group_at[group_of(o, &c, s)]++);
 		if (err < 0)
 			return err;
 		if (o->spans.used > o->max_request)
 			return -EMSGSIZE;
 	}
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < job->count; i++)
 		o->encoded[i].data = o->spans.p + o->offsets[i];
+	return 0;
+}
+
+int otlp_encode(struct otlp *o, const struct export_job *job, const uint8_t **body, size_t *size,
+		size_t *plain)
+{
+	Otlp__ExportTraceServiceRequest request = OTLP__EXPORT_TRACE_SERVICE_REQUEST__INIT;
+	struct export_cursor c = export_begin(job);
+	const struct span *s;
+	int err;
+
+	if (job->count > o->max_spans)
+		return -EMSGSIZE;
+	find_resources(o, job);
+	memset(o->group_at, 0, o->nresources * o->nlibs * sizeof(*o->group_at));
+	while ((s = export_next(&c)))
+		o->group_at[group_of(o, &c, s)]++;
+	lay_out(o, &request);
+	err = encode_spans(o, job);
+	if (err < 0)
+		return err;
 	*plain = otlp__export_trace_service_request__get_packed_size(&request);
 	if (*plain > o->max_request)
 		return -EMSGSIZE;

@@ -4,17 +4,17 @@
 #pragma once
 #include "base/base.h"
 
-struct batch;
+struct export_job;
 struct otlp;
 
-/* max_spans: most spans of a batch; max_request: bytes before compression. 0 or -ENOMEM. */
+/* max_spans: most spans of a job; max_request: bytes before compression. 0 or -ENOMEM. */
 int otlp_new(struct otlp **out, size_t max_spans, size_t max_request, bool gzip) must_check;
 void otlp_free(struct otlp **o);
-/* Encodes count spans from the first-th, grouped by resource and scope. *body is valid until the
- * next call; *size is its length and *plain that before compression. 0; -EMSGSIZE: longer than
- * max_request; -ENOMEM. */
-int otlp_encode(struct otlp *o, const struct batch *b, size_t first, size_t count,
-		const uint8_t **body, size_t *size, size_t *plain) must_check;
+/* Encodes the spans of the job, grouped by resource and scope. *body is valid until the next call;
+ * *size is its length and *plain that before compression. 0; -EMSGSIZE: longer than max_request;
+ * -ENOMEM. */
+int otlp_encode(struct otlp *o, const struct export_job *job, const uint8_t **body, size_t *size,
+		size_t *plain) must_check;
 
 /* The partial success of an ExportTraceServiceResponse. */
 struct otlp_answer {

@@ -178,7 +178,8 @@ static int otlp_http_open(void **state, const struct config *cfg)
 		return -ENOMEM;
 	err = set_headers(h, cfg, gzip);
 	if (err == 0)
-		err = otlp_new(&h->otlp, cfg->batch_spans, cfg->otlp_max_request, gzip);
+		err = otlp_new(&h->otlp, (size_t)cfg->batch_spans * EXPORT_BATCHES_MAX,
+			       cfg->otlp_max_request, gzip);
 	if (err < 0)
 		return err;
 	set_options(h, cfg);
@@ -326,7 +327,7 @@ static void otlp_http_send(void *state, const struct export_job *job, struct exp
 	struct otlp_http *h = state;
 	size_t size, plain;
 	const uint8_t *body;
-	int err = otlp_encode(h->otlp, job->batch, job->first, job->count, &body, &size, &plain);
+	int err = otlp_encode(h->otlp, job, &body, &size, &plain);
 
 	*out = (struct export_result){ 0 };
 	if (err < 0) {

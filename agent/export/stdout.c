@@ -359,7 +359,9 @@ static size_t forget(struct out *o)
 
 static void stdout_send(void *state, const struct export_job *job, struct export_result *out)
 {
+	struct export_cursor c = export_begin(job);
 	struct out *o = state;
+	const struct span *s;
 	int err;
 
 	*out = (struct export_result){ .verdict = EXPORT_DONE, .reason = EXPORT_REJECTED };
@@ -367,11 +369,8 @@ static void stdout_send(void *state, const struct export_job *job, struct export
 		out->rejected = job->count;
 		return;
 	}
-	for (size_t i = job->first; i < job->first + job->count; i++) {
-		const struct span *s = &job->batch->spans[i];
-
-		(o->json ? put_object : put_text)(o, s, job->batch->resources[s->resource]);
-	}
+	while ((s = export_next(&c)))
+		(o->json ? put_object : put_text)(o, s, c.batch->resources[s->resource]);
 	err = o->nomem ? -ENOMEM : flush(o, job);
 	if (err == 0)
 		return;

@@ -286,6 +286,31 @@ Test(export, an_endless_answer_is_not_read_to_its_end, .timeout = 30)
 	free(endless);
 }
 
+Test(export, batches_that_wait_are_sent_together_up_to_a_quarter_of_the_pool, .timeout = 30)
+{
+	struct rig r;
+
+	rig_open(&r, STEPS({ .status = 503 }, { .status = 200 }, { .status = 200, .most = 10 }),
+		 "--batch-count=12", "--export-retry-min=200ms", "--export-retry-max=1s", NULL);
+	rig_start(&r);
+	produce(&r, 8);
+	while (r.sink.nrequests == 0)
+		(void)usleep(1000);
+	for (size_t i = 0; i < 4; i++)
+		produce(&r, 7);
+	settle();
+	cr_expect_eq(stat_get(spans_exported), 36);
+	cr_expect_eq(r.sink.accepted, 36);
+	cr_assert_eq(r.sink.nrequests, 9);
+	for (size_t i = 0; i < 9; i++) {
+		static const size_t spans[] = { 8, 8, 21, 11, 6, 6, 6, 3, 7 };
+
+		cr_expect_eq(r.sink.requests[i].spans, spans[i],
+			     "three of twelve batches, and in halves what is too large");
+	}
+	rig_close(&r, 1000);
+}
+
 Test(export, spans_wait_for_a_receiver_that_starts_late, .timeout = 30)
 {
 	struct rig r;

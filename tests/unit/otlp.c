@@ -1,5 +1,6 @@
 #include "export/otlp.h"
 
+#include "export/export.h"
 #include "otlp.pb-c.h"
 #include "pipeline/batch.h"
 #include "pipeline/resource.h"
@@ -113,6 +114,14 @@ static void add(struct batch *b, struct resource *r, const struct lib *lib, uint
 	cr_assert_eq(batch_add(b, &s, r), 0);
 }
 
+static int encode(struct otlp *o, const struct batch *b, size_t first, size_t count,
+		  const uint8_t **body, size_t *size, size_t *plain)
+{
+	struct export_job job = { .batch = b, .first = first, .count = count };
+
+	return otlp_encode(o, &job, body, size, plain);
+}
+
 static Otlp__ExportTraceServiceRequest *sent(struct otlp *o, const struct batch *b, size_t first,
 					     size_t count)
 {
@@ -120,7 +129,7 @@ static Otlp__ExportTraceServiceRequest *sent(struct otlp *o, const struct batch 
 	const uint8_t *body;
 	size_t size, plain;
 
-	cr_assert_eq(otlp_encode(o, b, first, count, &body, &size, &plain), 0);
+	cr_assert_eq(encode(o, b, first, count, &body, &size, &plain), 0);
 	cr_expect_eq(size, plain);
 	m = otlp__export_trace_service_request__unpack(NULL, size, body);
 	cr_assert(m);
@@ -172,6 +181,44 @@ Test(otlp, spans_are_grouped_by_resource_then_by_scope_each_named_once)
 	m = sent(o, b, 1, 1);
 	cr_assert_eq(m->n_resource_spans, 1, "no empty envelopes");
 	cr_expect(bytes_are(m->resource_spans[0]->resource, r2->bytes, r2->size));
+	otlp__export_trace_service_request__free_unpacked(m, NULL);
+	otlp_free(&o);
+	pool_free(&p);
+	resource_put(&r1);
+	resource_put(&r2);
+}
+
+Test(otlp, batches_that_follow_each_other_are_one_request_with_each_resource_once)
+{
+	struct resource *r1 = resource_named("one"), *r2 = resource_named("two");
+	Otlp__ExportTraceServiceRequest *m;
+	struct pool *p = one_pool(8);
+	struct batch *b[3];
+	struct otlp *o = NULL;
+
+	for (size_t i = 0; i < 3; i++)
+		b[i] = empty_batch(p);
+	b[0]->next = b[1];
+	b[1]->next = b[2];
+	add(b[0], r1, &lib_a, 1);
+	add(b[1], r2, &lib_a, 2);
+	add(b[1], r1, &lib_a, 3);
+	add(b[1], r2, &lib_b, 4);
+	add(b[2], r1, &lib_a, 5);
+	cr_assert_eq(otlp_new(&o, 24, 1 << 20, false), 0);
+	m = sent(o, b[0], 0, 5);
+	cr_assert_eq(m->n_resource_spans, 2);
+	cr_expect(bytes_are(m->resource_spans[0]->resource, r1->bytes, r1->size));
+	cr_assert_eq(m->resource_spans[0]->n_scope_spans, 1);
+	cr_expect_eq(m->resource_spans[0]->scope_spans[0]->n_spans, 3);
+	cr_expect(bytes_are(m->resource_spans[1]->resource, r2->bytes, r2->size));
+	cr_expect_eq(m->resource_spans[1]->n_scope_spans, 2);
+	otlp__export_trace_service_request__free_unpacked(m, NULL);
+
+	m = sent(o, b[0], 3, 2);
+	cr_assert_eq(m->n_resource_spans, 2, "a part that begins within one and ends in another");
+	cr_expect_eq(m->resource_spans[0]->scope_spans[0]->n_spans, 1);
+	cr_expect_eq(m->resource_spans[1]->scope_spans[0]->n_spans, 1);
 	otlp__export_trace_service_request__free_unpacked(m, NULL);
 	otlp_free(&o);
 	pool_free(&p);
@@ -274,9 +321,9 @@ Test(otlp, compressed_it_is_the_same_request)
 		add(b, r, i % 3 ? &lib_a : &lib_b, (uint8_t)i);
 	cr_assert_eq(otlp_new(&o, 512, 1 << 20, false), 0);
 	cr_assert_eq(otlp_new(&z, 512, 1 << 20, true), 0);
-	cr_assert_eq(otlp_encode(o, b, 0, 512, &body, &size, &plain), 0);
+	cr_assert_eq(encode(o, b, 0, 512, &body, &size, &plain), 0);
 	for (size_t round = 0; round < 3; round++) {
-		cr_assert_eq(otlp_encode(z, b, 0, 512, &zipped, &zipped_size, &plain), 0);
+		cr_assert_eq(encode(z, b, 0, 512, &zipped, &zipped_size, &plain), 0);
 		cr_expect_eq(plain, size);
 		cr_expect_lt(zipped_size, size / 4);
 		out = malloc(size);
@@ -311,12 +358,12 @@ Test(otlp, what_is_longer_than_max_request_is_not_made_and_half_of_it_may_be)
 	for (size_t i = 0; i < 512; i++)
 		add(b, r, &lib_a, (uint8_t)i);
 	cr_assert_eq(otlp_new(&o, 512, 1 << 20, false), 0);
-	cr_assert_eq(otlp_encode(o, b, 0, 512, &body, &size, &plain), 0);
+	cr_assert_eq(encode(o, b, 0, 512, &body, &size, &plain), 0);
 	otlp_free(&o);
 	cr_assert_eq(otlp_new(&o, 512, plain - 1, false), 0);
-	cr_expect_eq(otlp_encode(o, b, 0, 512, &body, &size, &plain), -EMSGSIZE);
-	cr_expect_eq(otlp_encode(o, b, 0, 256, &body, &size, &plain), 0);
-	cr_expect_eq(otlp_encode(o, b, 256, 256, &body, &size, &plain), 0);
+	cr_expect_eq(encode(o, b, 0, 512, &body, &size, &plain), -EMSGSIZE);
+	cr_expect_eq(encode(o, b, 0, 256, &body, &size, &plain), 0);
+	cr_expect_eq(encode(o, b, 256, 256, &body, &size, &plain), 0);
 	otlp_free(&o);
 	pool_free(&p);
 	resource_put(&r);
@@ -343,7 +390,7 @@ Test(otlp, in_steady_state_nothing_is_allocated_from_filling_a_batch_to_the_comp
 			add(b, r, &lib_a, (uint8_t)i);
 		pool_send(p, b);
 		b = pool_receive(p, 0);
-		cr_assert_eq(otlp_encode(o, b, 0, b->nspans, &body, &size, &plain), 0);
+		cr_assert_eq(encode(o, b, 0, b->nspans, &body, &size, &plain), 0);
 		cr_assert_eq(otlp_answer(&answer, "\x0a\x00", 2), 0);
 		pool_put(p, b);
 		counting = 0;
