@@ -259,16 +259,14 @@ static __always_inline int traceparent_parse(struct event *ev, const char *c, __
 }
 
 /* Reads the []string at vals (nvals of them) as the traceparent header. A malformed one, or more
- * than one, is as good as none: EVENT_BAD_TP. buf is room to read it into: it would be too much for
- * the stack of the kernels that have 512 bytes for a chain of calls. */
-GO_APART int go_traceparent(struct event *ev, __u64 vals, __u64 nvals, struct go_buf *buf)
+ * than one, is as good as none: EVENT_BAD_TP. A function of its own for its frame. */
+GO_APART int go_traceparent(struct event *ev, __u64 vals, __u64 nvals)
 {
 	struct go_str s;
-	char *c;
+	char c[56];
 
-	if (!ev || !buf)
+	if (!ev)
 		return 0;
-	c = buf->bytes;
 	c[55] = 0;
 	if (nvals == 1 && !go_read(&s, sizeof(s), vals) && s.len >= 55 && !go_read(c, 55, s.ptr) &&
 	    (s.len == 55 || !go_read(c + 55, 1, s.ptr + 55)) && !traceparent_parse(ev, c, s.len))

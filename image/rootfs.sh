@@ -32,7 +32,7 @@ for library in $libraries $libgcc; do
 	names="$names $library /usr$library $(readlink -f "$library")"
 done
 # shellcheck disable=SC2086 # a list of paths
-for package in $(dpkg-query -S $names 2>/dev/null | sed -n 's/^\([^: ]*\).*/\1/p' | sort -u); do
+for package in $(dpkg-query -S $names 2>/dev/null | sed -n '/^diversion /d;s/^\([^: ]*\).*/\1/p' | sort -u); do
 	put 0644 "/usr/share/doc/$package/copyright"
 done
 

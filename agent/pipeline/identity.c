@@ -247,6 +247,16 @@ static const char *service_instance(struct making *m)
 					: NULL;
 }
 
+/* The kubelet (1.37) lists a static pod under the hash of its manifest, and not the mirror, whose uid
+ * is the one that the API server and every other tool know: better none than that. */
+static const char *pod_uid(struct making *m)
+{
+	const struct pod *pod = m->id->pod;
+	const char *hash = pod ? pod_annotation(pod, "kubernetes.io/config.hash") : NULL;
+
+	return pod && !(hash && strcmp(hash, pod->uid) == 0) ? pod->uid : NULL;
+}
+
 /* Without Kubernetes: this process on this machine, and the same one as long as it runs. */
 static const char *process_instance(struct making *m)
 {
@@ -263,7 +273,6 @@ static const char *process_instance(struct making *m)
 		return m->id->member ? (expr) : NULL;                                              \
 	}
 OF(pod_name, pod, m->id->pod->name)
-OF(pod_uid, pod, m->id->pod->uid)
 OF(pod_namespace, pod, m->id->pod->namespace_)
 OF(pod_node, pod, *m->id->pod->node ? m->id->pod->node : m->id->cfg->node_name)
 OF(container_name, container, m->id->container->name)

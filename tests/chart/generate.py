@@ -29,7 +29,7 @@ def helm_program():
     # The flags are those of the cluster's programs, so that the two builds share what they compile.
     subprocess.run(["go", "build", "-trimpath", "-buildvcs=false", "-tags", "selinux,notest,grpcnotrace",
                     "-ldflags", "-s -w", "-o", str(out), "."], cwd=HERE / "helm", check=True,
-                   env={**os.environ, "CGO_ENABLED": "0"})
+                   env={**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "auto"})
     return str(out)
 
 

@@ -172,6 +172,103 @@ def a_pod_that_did_not_ask_is_untouched():
         raise Failed("its code was changed")
 
 
+# --- every kind of workload
+
+# Pod -> (port of each container that is traced, resource attributes beside those of every pod).
+ZOO = {
+    "stateful": ({"server": 8080}, {"service.name": "stateful", "k8s.statefulset.name": "stateful"}),
+    "daemon": ({"server": 8080}, {"service.name": "daemon", "k8s.daemonset.name": "daemon"}),
+    "once": ({"server": 8080}, {"service.name": "once", "k8s.job.name": "once"}),
+    "tick": ({"server": 8080}, {"service.name": "tick", "k8s.cronjob.name": "tick", "k8s.job.name": "tick-29000000"}),
+    "pair": ({"second": 8082}, {"service.name": "pair"}),
+    "shared": ({"first": 8081, "second": 8082, "debugger": 8083}, {"service.name": "shared"}),
+    "on-the-node": ({"server": 18081}, {"service.name": "on-the-node"}),
+    "with-sidecar": ({"sidecar": 8081, "main": 8080}, {"service.name": "with-sidecar"}),
+    # The kubelet lists it by the hash of its file, not by the uid that the API server knows: no uid is better than that.
+    "static": ({"server": 8080}, {"service.name": "static-node1", "k8s.pod.uid": None}),
+}
+
+
+def zoo_pod(app):
+    found = pods("zoo", f"app={app}")
+    return found[0] if len(found) == 1 else None
+
+
+def make_the_zoo():
+    kubectl("apply", "-f", k8s.HERE / "manifests/zoo.yaml")
+    if not zoo_pod("tick"):
+        kubectl("-n", "zoo", "create", "job", "tick-29000000", "--from=cronjob/tick")
+    (k8s.RUN / "static-pods/static.yaml").write_text((k8s.HERE / "manifests/static.yaml").read_text())
+    wait_until("every pod", 30, lambda: all(zoo_pod(app) for app in ZOO))
+    kubectl("-n", "zoo", "wait", "--for=condition=Ready", "pod", "-l", "zoo=animal", "--timeout=60s")
+    if "debugger" not in zoo_pod("shared").containers():
+        kubectl("-n", "zoo", "debug", "shared", "--image=cluster.test/demo:1", "--container=debugger", "--env=PORT=8083")
+    wait_until("every container", 30, lambda: all(set(ports) <= set(zoo_pod(app).containers()) for app, (ports, _) in ZOO.items()))
+
+
+def zoo_traced(app):
+    """Whether each container that asked has probes, and none other has."""
+    pod, (ports, _) = zoo_pod(app), ZOO[app]
+    return all((probes(pod.pid(name)) > 0) == (name in ports) for name in pod.containers())
+
+
+def spans_of_container(app, name, port):
+    """Asks a container and waits for its spans."""
+    path = f"/hello/{app}-{name}-{RUN}-{time.monotonic_ns()}-"
+    pod = zoo_pod(app)
+    for i in range(3):
+        expect(path, 200, get(f"http://{pod.ip}:{port}{path}{i}")[0])
+    find = lambda: [s for s in k8s.spans() if (s.path or "").startswith(path)]
+    wait_until(f"spans of {app}/{name}", 20, lambda: len(find()) >= 3)
+    return pod, find()
+
+
+def every_kind_of_workload_and_container_is_traced_under_its_name():
+    make_the_zoo()
+    for app in ZOO:
+        wait_until(f"probes in {app} as asked", 60, lambda: zoo_traced(app))
+    for app, (ports, attributes) in ZOO.items():
+        for name, port in ports.items():
+            pod, found = spans_of_container(app, name, port)
+            wanted = {"k8s.pod.uid": pod.uid, **attributes, "k8s.pod.name": pod.name, "k8s.namespace.name": "zoo",
+                      "k8s.container.name": name, "container.id": pod.containers()[name]}
+            for span in found:
+                expect(f"resource of {app}/{name}", wanted, {key: span.resource.get(key) for key in wanted})
+            expect(f"spans of {app}/{name}", 3, len(found))
+    expect("spans of the pod that refuses", [], [s for s in k8s.spans() if s.resource.get("k8s.pod.name") == "refuses"])
+
+
+def a_container_that_crashes_is_traced_again():
+    before = zoo_pod("stateful")
+    os.kill(before.pid(), 9)
+    wait_until("the restart", 40, lambda: zoo_pod("stateful").containers().get("server") not in (None, before.container_id))
+    wait_until("probes", 40, lambda: zoo_traced("stateful"))
+    pod, found = spans_of_container("stateful", "server", 8080)
+    expect("container", {pod.container_id}, {s.resource["container.id"] for s in found})
+
+
+def selectors_select_and_a_refusal_wins():
+    helm("upgrade", "spoor", CHART, "-n", "spoor", "--reuse-values", "--wait", "--timeout", "90s",
+         "--set", "config.discovery.mode=selector", "--set", "config.discovery.namespaces={sh*,zoo}")
+    the_daemonset_is_ready()
+    wait_until("probes in plain", 40, lambda: all(counts("app=plain")))
+    arrive("selected", "app=plain", 5)
+    wait_until("probes in pair", 40, lambda: zoo_traced("pair"))
+    expect("probes of the pod that refuses", 0, probes(zoo_pod("refuses").pid()))
+
+
+def the_agent_never_restarted_and_has_nothing_to_complain_of():
+    state = agent().item["status"]["containerStatuses"][0]
+    expect("restarts", 0, state["restartCount"])
+    lines = [json.loads(line) for line in kubectl("-n", "spoor", "logs", agent().name).splitlines()]
+    expect("warnings and errors", [], [line for line in lines if line["level"] in ("warn", "error")])
+    m = metrics()
+    # A process may end while it is looked at.
+    bad = {k: v for k, v in m.items() if v and 'reason="process_gone"' not in k and k.startswith((
+        "spoor_attach_failures", "spoor_bpf_lost", "spoor_operations_skipped", "spoor_kubelet_failed", "spoor_otlp_failed"))}
+    expect("counters of what went wrong", {}, bad)
+
+
 # --- by helm
 
 def the_clusters_authority_is_trusted():
@@ -370,11 +467,15 @@ WAYS = {
         every_span_is_accounted_for, a_real_prometheus_scrapes_the_agent_and_evaluates_the_alerts, helms_own_test_passes,
         a_changed_value_rolls_the_agent, the_status_page_is_for_port_forwards_only,
         the_annotation_taken_away_removes_the_probes, the_annotation_given_again_brings_them_back,
-        a_new_pod_is_traced_as_it_comes, uninstalling_leaves_nothing,
+        a_new_pod_is_traced_as_it_comes, every_kind_of_workload_and_container_is_traced_under_its_name,
+        a_container_that_crashes_is_traced_again, the_agent_never_restarted_and_has_nothing_to_complain_of,
+        selectors_select_and_a_refusal_wins, uninstalling_leaves_nothing,
     ],
     "manifests": [
         the_kubelets_certificate_is_its_own, kubectl_applies_the_plain_manifests, *INSTALLED, the_nodes_certificate_is_pinned,
-        a_new_pod_is_traced_as_it_comes, deleting_the_manifests_leaves_nothing,
+        a_new_pod_is_traced_as_it_comes, every_kind_of_workload_and_container_is_traced_under_its_name,
+        a_container_that_crashes_is_traced_again, the_agent_never_restarted_and_has_nothing_to_complain_of,
+        deleting_the_manifests_leaves_nothing,
     ],
 }
 

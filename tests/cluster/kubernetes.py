@@ -74,11 +74,22 @@ class Pod:
         self.container_id = item["status"]["containerStatuses"][0].get("containerID", "").removeprefix("containerd://")
         self.image_id = item["status"]["containerStatuses"][0].get("imageID", "")
 
-    def pid(self):
-        """Of the container's first process."""
+    def containers(self):
+        """Name -> container id of those that run, of all three kinds."""
+        state = self.item["status"]
+        found = {}
+        for kind in "initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses":
+            for c in state.get(kind, []):
+                if "running" in c["state"]:
+                    found[c["name"]] = c["containerID"].removeprefix("containerd://")
+        return found
+
+    def pid(self, container=None):
+        """Of a container's first process, of the only one's unless named."""
+        wanted = self.containers()[container] if container else self.container_id
         for entry in sorted(Path("/proc").glob("[0-9]*"), key=lambda p: int(p.name)):
             try:
-                if self.container_id in (entry / "cgroup").read_text():
+                if wanted in (entry / "cgroup").read_text():
                     return int(entry.name)
             except OSError:
                 continue

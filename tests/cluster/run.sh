@@ -1,18 +1,24 @@
 #!/usr/bin/env bash
 # Proves the main job on a real Kubernetes of one node, as root:
-#     run.sh [--keep]
+#     run.sh [--dockerfile] [--keep]
 # builds what is missing, installs by helm on one cluster and by kubectl on another, checks, and takes all down again.
+# --dockerfile builds the agent's image by the Dockerfile (dockerfile.sh), not out of build/release/spoor.
 # --keep leaves the last cluster up, for looking around with enter.sh; down.sh ends it.
 . "$(dirname "$0")/common.sh"
 
-keep=false
-case ${1:-} in
---keep) keep=true ;;
-'') ;;
-*) die "usage: run.sh [--keep]" ;;
-esac
+keep=false dockerfile=false
+for option in "$@"; do
+	case $option in
+	--keep) keep=true ;;
+	--dockerfile) dockerfile=true ;;
+	*) die "usage: run.sh [--dockerfile] [--keep]" ;;
+	esac
+done
 ((EUID == 0)) || die "needs root: it makes namespaces, mounts and control groups"
 
+# With PyYAML: of ./run's virtual environment, or the system's.
+python=$repository/build/venv/bin/python
+[[ -x $python ]] || python=python3
 results=$CLUSTER_DIR/results
 failed_to_start=0
 
@@ -32,12 +38,13 @@ way() {
 		tail -n 5 "$log"/*.log >&2
 		return
 	fi
-	"$here/enter.sh" python3 "$here/check.py" "$1" || true
+	"$here/enter.sh" "$python" "$here/check.py" "$1" || true
 	if [[ -d $run/node/var/log/pods ]]; then cp -r "$run/node/var/log/pods" "$log/pods-$1"; fi
 }
 
 "$here/down.sh" 2>/dev/null
 "$here/build.sh"
+if $dockerfile; then "$here/dockerfile.sh" "$images/spoor.tar"; fi
 rm -rf "$results" "$log"/pods-*
 touch "$results"
 before=$(machine_state)

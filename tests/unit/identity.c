@@ -203,6 +203,26 @@ Test(identity, without_an_owner_the_pod_names_the_service)
 	clear(&m);
 }
 
+Test(identity, a_static_pod_has_its_mirror_s_uid_or_none)
+{
+	struct pod_kv hash[] = { { "kubernetes.io/config.hash", "8241140dceeb733ab65b03582f6e6d87" } };
+	struct pod pod = shop_pod(hash, 1);
+	struct identity id = { .proc = &shop_process, .pod = &pod, .container = &shop_container };
+	struct made m;
+
+	pod.uid = hash[0].value;
+	configure(&m, NULL);
+	make(&m, id);
+	expect_attr(&m, "k8s.pod.name", "cart-6f7c9d-x2x");
+	expect_attr(&m, "k8s.pod.uid", "-");
+	clear(&m);
+	pod.uid = "7d7b30ff-aeec-43a9-bc94-9cd8146de689";
+	configure(&m, NULL);
+	make(&m, id);
+	expect_attr(&m, "k8s.pod.uid", "7d7b30ff-aeec-43a9-bc94-9cd8146de689");
+	clear(&m);
+}
+
 Test(identity, annotation_beats_environment_beats_pod_beats_agent)
 {
 	struct pod_kv annotations[] = {

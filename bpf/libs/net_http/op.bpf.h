@@ -160,7 +160,7 @@ GO_APART int op_begin(struct op *op, const struct go_slot *s, struct scratch *b,
 		count(reads_headers);
 	op->agent_key = w.found.agent_key;
 	if (w.found.parent.ptr)
-		go_traceparent(ev, w.found.parent.ptr, w.found.parent.len, &b->group);
+		go_traceparent(ev, w.found.parent.ptr, w.found.parent.len);
 	go_identify(ev, s, &op->random);
 	at = cap(op->rec.remote_len, NET_HTTP_REMOTE_MAX);
 	op->rec.agent_len = op->rec.state_len = 0;
