@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
  * go.h - everything a probe may use: Go's registers, bounded reads, ids, sampling, one way to send
- * an event. A library's .bpf.c includes this (and go_header.bpf.h where it reads header maps) and its
- * own contract header, nothing else.
+ * an event. A library's .bpf.c includes this (and go_header.bpf.h where it reads header maps) and
+ * its own contract header, nothing else.
  *
  * What the measurements say (hence the form of all this): a bpf_probe_read_user costs 62 ns for 8
  * bytes and 72 for 330, so read whole structs; a wake-up of the agent costs 11-14 us; a hash insert
@@ -210,68 +210,76 @@ static __always_inline void go_identify(struct event *ev, const struct go_slot *
 
 /* ---- traceparent (W3C Trace Context) ---- */
 
-/* 8 lower-case hex digits -> 4 bytes in the same order; bits of *bad say that they were none. */
-static __always_inline __u32 unhex8(__u64 x, __u64 *bad)
+/* 8 lower-case hex digits -> 4 bytes in the same order, in the lower half; bits in the upper half
+ * say that they were none. Apart, or the compiler makes vectors of several calls and a frame of 270
+ * bytes. */
+GO_APART __u64 unhex8(__u64 x)
 {
 	const __u64 one = 0x0101010101010101ULL;
 	__u64 alpha = (x >> 6) & one;
 	__u64 nib = (x & 0x0f * one) + alpha * 9;
+	__u64 bad =
+		(((nib + 6 * one) >> 4 & one) ^ alpha) | ((nib + 0x30 * one + alpha * 0x27) ^ x);
 
-	*bad |= ((nib + 6 * one) >> 4 & one) ^ alpha;
-	*bad |= (nib + 0x30 * one + alpha * 0x27) ^ x;
 	nib = (nib << 4 | nib >> 8) & 0x00ff00ff00ff00ffULL;
 	nib = (nib | nib >> 8) & 0x0000ffff0000ffffULL;
-	return nib | nib >> 16;
+	return (__u32)(nib | nib >> 16) | (bad ? 1ULL << 32 : 0);
 }
 
-/* c: at least 56 bytes, of which len (>= 55) are the header's value, unless len is larger than 56:
- * then 56 are. Sets trace_id, parent_id, EVENT_REMOTE and EVENT_SAMPLED, or returns -1 and touches
- * nothing. */
-static __always_inline int traceparent_parse(struct event *ev, const char *c, __u64 len)
+/* 16 digits, 8 bytes. */
+static __always_inline __u64 unhex16(__u64 a, __u64 b, __u64 *bad)
 {
-	__u64 bad = 0, w, flags;
-	__u32 id[4], parent[2], version;
+	__u64 low = unhex8(a), high = unhex8(b);
 
-	if (c[2] != '-' || c[35] != '-' || c[52] != '-')
+	*bad |= (low | high) >> 32;
+	return (__u32)low | high << 32;
+}
+
+/* c holds the header's value from byte 5 on, so that the trace id lies in c[1] to c[4]: 55 bytes of
+ * it, and one more if it is longer (len >= 55). Sets trace_id, parent_id, EVENT_REMOTE and
+ * EVENT_SAMPLED, or returns -1 and touches nothing. Little-endian. */
+static __always_inline int traceparent_parse(struct event *ev, const __u64 c[8], __u64 len)
+{
+	__u64 parent0 = c[5] >> 8 | c[6] << 56, parent1 = c[6] >> 8 | c[7] << 56;
+	__u64 bad, trace0, trace1, parent, last;
+
+	/* "00-" before, '-' around the parent id; then two digits of version and of flags are eight
+	 * with these. */
+	if (c[0] >> 56 != '-' || (c[5] & 0xff) != '-' || (c[7] >> 8 & 0xff) != '-')
 		return -1;
-	w = (__u64)(__u8)c[53] << 48 | (__u64)(__u8)c[54] << 56 | (__u64)(__u8)c[0] << 32 |
-	    (__u64)(__u8)c[1] << 40 | 0x30303030ULL;
-	w = unhex8(w, &bad); /* bytes: 0, 0, version, flags */
-	version = w >> 16 & 0xff;
-	flags = w >> 24 & 0xff;
-	for (int i = 0; i < 4; i++) {
-		__builtin_memcpy(&w, c + 3 + 8 * i, 8);
-		id[i] = unhex8(w, &bad);
-	}
-	for (int i = 0; i < 2; i++) {
-		__builtin_memcpy(&w, c + 36 + 8 * i, 8);
-		parent[i] = unhex8(w, &bad);
-	}
-	if (bad || version == 0xff || !(id[0] | id[1] | id[2] | id[3]) || !(parent[0] | parent[1]))
+	last = unhex8((c[0] >> 40 & 0xffff) << 32 | (c[7] >> 16 & 0xffff) << 48 | 0x30303030);
+	bad = last >> 32;
+	trace0 = unhex16(c[1], c[2], &bad);
+	trace1 = unhex16(c[3], c[4], &bad);
+	parent = unhex16(parent0, parent1, &bad);
+	if (bad || (last >> 16 & 0xff) == 0xff || !(trace0 | trace1) || !parent)
 		return -1;
-	if (len != 55 && (version == 0 || c[55] != '-'))
+	if (len != 55 && ((last >> 16 & 0xff) == 0 || (c[7] >> 32 & 0xff) != '-'))
 		return -1;
-	set_u64(ev->trace_id, id[0] | (__u64)id[1] << 32);
-	set_u64(ev->trace_id + 8, id[2] | (__u64)id[3] << 32);
-	set_u64(ev->parent_id, parent[0] | (__u64)parent[1] << 32);
-	ev->flags |= EVENT_REMOTE | (flags & 1 ? EVENT_SAMPLED : 0);
+	set_u64(ev->trace_id, trace0);
+	set_u64(ev->trace_id + 8, trace1);
+	set_u64(ev->parent_id, parent);
+	ev->flags |= EVENT_REMOTE | (last >> 24 & 1 ? EVENT_SAMPLED : 0);
 	return 0;
 }
 
 /* Reads the []string at vals (nvals of them) as the traceparent header. A malformed one, or more
- * than one, is as good as none: EVENT_BAD_TP. A function of its own for its frame. */
+ * than one, is as good as none: EVENT_BAD_TP. */
 GO_APART int go_traceparent(struct event *ev, __u64 vals, __u64 nvals)
 {
-	struct go_str s;
-	char c[56];
+	__u64 c[8], ptr, len;
 
 	if (!ev)
 		return 0;
-	c[55] = 0;
-	if (nvals == 1 && !go_read(&s, sizeof(s), vals) && s.len >= 55 && !go_read(c, 55, s.ptr) &&
-	    (s.len == 55 || !go_read(c + 55, 1, s.ptr + 55)) && !traceparent_parse(ev, c, s.len))
-		return 0;
 	ev->flags |= EVENT_BAD_TP;
+	if (nvals != 1 || go_read(c, 16, vals))
+		return 0;
+	ptr = c[0];
+	len = c[1];
+	c[0] = c[7] = 0;
+	if (len >= 55 && !go_read((char *)c + 5, len > 55 ? 56 : 55, ptr) &&
+	    !traceparent_parse(ev, c, len))
+		ev->flags &= ~EVENT_BAD_TP;
 	return 0;
 }
 

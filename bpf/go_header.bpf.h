@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
- * go_header.bpf.h - one walk over a Go map[string][]string (http.Header) for the few keys that a probe
- * wants: the maps of Go <= 1.23 (buckets with overflow chains, and a second array while one grows)
- * and the swiss maps since (one group, or a directory of tables of groups). How a group is laid out
- * comes from the binary's own map type.
+ * go_header.bpf.h - one walk over a Go map[string][]string (http.Header) for the few keys that a
+ * probe wants: the maps of Go <= 1.23 (buckets with overflow chains, and a second array while one
+ * grows) and the swiss maps since (one group, or a directory of tables of groups). How a group is
+ * laid out comes from the binary's own map type.
  *
  * Sources: runtime/map.go (hmap, bmap), internal/runtime/maps/{map,table,group}.go. */
 #pragma once
@@ -24,7 +24,7 @@ struct header_found {
 };
 
 struct header_walk {
-	struct header_found found;
+	struct header_found *found;
 	const struct go_slot *slot;
 	struct go_buf *buf; /* to read groups into */
 	/* where the walk is */
@@ -98,7 +98,7 @@ static __always_inline int header_group(struct header_walk *w, __u64 at, int old
 			continue;
 		k = go_str(buf, key);
 		v = go_str(buf, elem);
-		header_slot(&w->found, k.ptr, k.len, v.ptr, v.len);
+		header_slot(w->found, k.ptr, k.len, v.ptr, v.len);
 	}
 	return 0;
 }

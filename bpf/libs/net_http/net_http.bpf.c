@@ -218,7 +218,7 @@ static __always_inline int is_handover(const struct op *op, const struct go_slot
 				       struct scratch *b)
 {
 	struct request r = { .buf = &b->req, .fields = F_REQ_SIZE };
-	struct header_walk w = { .slot = s, .buf = &b->group, .found = { .h2_settings = 1 } };
+	struct header_walk w = { .slot = s, .buf = &b->group, .found = &b->found };
 
 	if (op->active != OP_H1 || read_struct(&b->req, s, F_REQ_SIZE, op->req))
 		return 0;
@@ -226,8 +226,9 @@ static __always_inline int is_handover(const struct op *op, const struct go_slot
 		return 1;
 	if (!(s->parts & (NET_HTTP_PART_XNET | NET_HTTP_PART_WRAP)))
 		return 0;
+	b->found = (struct header_found){ .h2_settings = 1 };
 	(void)header_find(&w, request_u64(s, &r, HEADER));
-	return w.found.h2_settings == 2;
+	return b->found.h2_settings == 2;
 }
 
 /* func (w *response) Hijack() */

@@ -49,6 +49,7 @@ static const struct op op_zero;
 struct scratch {
 	__u64 busy;
 	struct go_buf req, resp, group;
+	struct header_found found;
 	struct net_http_event rec;
 	char data[NET_HTTP_DATA_MAX + 7] __attribute__((aligned(8)));
 };
@@ -134,6 +135,7 @@ GO_APART int op_begin(struct op *op, const struct go_slot *s, struct scratch *b,
 {
 	struct request r = { .fields = fields };
 	struct header_walk w = {};
+	struct header_found *f;
 	struct event *ev;
 	struct go_str v;
 	__u32 at;
@@ -151,24 +153,26 @@ GO_APART int op_begin(struct op *op, const struct go_slot *s, struct scratch *b,
 		op->rec.remote_len = put_str(ev, op->data, 0, v, NET_HTTP_REMOTE_MAX);
 		op->remote_ptr = v.ptr;
 	}
+	f = &b->found;
+	*f = (struct header_found){ .agent_key = op->agent_key,
+				    .ro_lo = s->ro_lo,
+				    .ro_hi = s->ro_hi };
+	w.found = f;
 	w.slot = s;
 	w.buf = &b->group;
-	w.found.agent_key = op->agent_key;
-	w.found.ro_lo = s->ro_lo;
-	w.found.ro_hi = s->ro_hi;
 	if (header_find(&w, request_u64(s, &r, HEADER)))
 		count(reads_headers);
-	op->agent_key = w.found.agent_key;
-	if (w.found.parent.ptr)
-		go_traceparent(ev, w.found.parent.ptr, w.found.parent.len);
+	op->agent_key = f->agent_key;
+	if (f->parent.ptr)
+		go_traceparent(ev, f->parent.ptr, f->parent.len);
 	go_identify(ev, s, &op->random);
 	at = cap(op->rec.remote_len, NET_HTTP_REMOTE_MAX);
 	op->rec.agent_len = op->rec.state_len = 0;
 	if (ev->flags & EVENT_SAMPLED) {
-		if (w.found.agent.len && !go_read(&v, sizeof(v), w.found.agent.ptr))
+		if (f->agent.len && !go_read(&v, sizeof(v), f->agent.ptr))
 			at += op->rec.agent_len = put_str(ev, op->data, at, v, NET_HTTP_AGENT_MAX);
-		if (w.found.state.len == 1 && ev->flags & EVENT_REMOTE &&
-		    !go_read(&v, sizeof(v), w.found.state.ptr) && v.len <= NET_HTTP_STATE_MAX)
+		if (f->state.len == 1 && ev->flags & EVENT_REMOTE &&
+		    !go_read(&v, sizeof(v), f->state.ptr) && v.len <= NET_HTTP_STATE_MAX)
 			at += op->rec.state_len = put_str(ev, op->data, at, v, NET_HTTP_STATE_MAX);
 	}
 	op->at = at;
