@@ -208,12 +208,13 @@ static void failed(struct kubelet *k, const struct request_failure *f)
 	k->second = k->again = k->token_new = false;
 	(void)atomic_fetch_add_explicit(&stats[failure_stats[f->why]], 1, memory_order_relaxed);
 	k->state.why = f->why;
-	(void)snprintf(k->state.message, sizeof(k->state.message), "%s", f->text);
+	(void)snprintf(k->state.message, sizeof(k->state.message), "kubelet %s: %s",
+		       request_peer(k->request), f->text);
 	due_at(k, now_ns() + jitter_ns(wait, 20));
 	if (changed)
 		k->limit = (struct log_limit){ 0 };
 	if (log_allow(&k->limit, &skipped))
-		log_warn("kubelet: %s (%s; %llu times more since the last such line)", f->text,
+		log_warn("%s (%s; %llu times more since the last such line)", k->state.message,
 			 k->state.last_success > 0 ? "the last pod list stays in use"
 						   : "no pod list yet",
 			 (unsigned long long)skipped);

@@ -31,7 +31,7 @@ int kubelet_run(struct kubelet *k, struct pods **out);
 /* State for /readyz and /status: last error's label and sentence ("" none), Unix time of the last success (0 never), TLS mode in use. */
 struct kubelet_state {
 	enum kubelet_why why;
-	char message[640];
+	char message[960];
 	double last_success;
 	const char *tls_mode; /* ca, node-cert, insecure; none for http */
 	bool disabled; /* k was NULL: kubelet.source none */

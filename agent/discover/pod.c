@@ -62,10 +62,11 @@ static int expect(struct parser *p, char c)
 	int have = next_byte(p);
 
 	if (have < 0)
-		return stop(p, -ENODATA, "the pod list ends too early, after %zu bytes",
+		return stop(p, -ENODATA, "the JSON ends too early, after %zu bytes",
 			    (size_t)(p->end - p->json));
 	if (have != c)
-		return stop(p, -EBADMSG, "byte %zu: '%c' expected", (size_t)(p->at - p->json), c);
+		return stop(p, -EBADMSG, "JSON, byte %zu: '%c' expected", (size_t)(p->at - p->json),
+			    c);
 	p->at++;
 	return 0;
 }
@@ -78,7 +79,7 @@ static int value(struct parser *p, json_t **out)
 	json_t *j;
 
 	if (next_byte(p) < 0)
-		return stop(p, -ENODATA, "the pod list ends too early, after %zu bytes",
+		return stop(p, -ENODATA, "the JSON ends too early, after %zu bytes",
 			    (size_t)(p->end - p->json));
 	j = json_loadb(p->at, (size_t)(p->end - p->at), JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK,
 		       &error);
@@ -91,9 +92,9 @@ static int value(struct parser *p, json_t **out)
 			return -ENOMEM;
 		/* A word or number that is cut short is an "invalid token" to the parser. */
 		if (code == json_error_premature_end_of_input || at >= (size_t)(p->end - p->json))
-			return stop(p, -ENODATA, "the pod list ends too early, after %zu bytes",
+			return stop(p, -ENODATA, "the JSON ends too early, after %zu bytes",
 				    (size_t)(p->end - p->json));
-		return stop(p, -EBADMSG, "byte %zu: %s", at, error.text);
+		return stop(p, -EBADMSG, "JSON, byte %zu: %s", at, error.text);
 	}
 	p->at += error.position;
 	*out = j;

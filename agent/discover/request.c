@@ -2,17 +2,13 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "discover/reply.h"
 
-#include <curl/curl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
-#define BODY_FIRST           (256 * 1024)
-/* x509_vfy.h of OpenSSL; curl hands them on. */
-#define VERIFY_NOT_YET_VALID 9
-#define VERIFY_EXPIRED       10
+#define BODY_FIRST (256 * 1024)
 
 struct request {
 	const struct config *cfg;
@@ -210,6 +206,11 @@ const char *request_url(const struct request *r)
 	return r->url;
 }
 
+const char *request_peer(const struct request *r)
+{
+	return r->peer;
+}
+
 bool request_tls(const struct request *r)
 {
 	return r->tls;
@@ -302,6 +303,9 @@ int request_start(struct request *r, enum request_trust trust, const char *token
 	(void)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)r->cfg->kubelet_timeout);
 	(void)curl_easy_setopt(e, CURLOPT_MAXFILESIZE_LARGE,
 			       (curl_off_t)r->cfg->kubelet_max_response);
+	/* A connection of its own each time: certificate, CA file and token are judged as they are
+	 * now. */
+	(void)curl_easy_setopt(e, CURLOPT_FORBID_REUSE, 1L);
 	(void)curl_easy_setopt(e, CURLOPT_USERAGENT, "spoor");
 	(void)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
 	(void)curl_easy_setopt(e, CURLOPT_WRITEDATA, r);
@@ -368,129 +372,19 @@ void request_forget(struct request *r)
 	r->size = r->room = 0;
 }
 
-static void say(struct request_failure *f, enum kubelet_why why, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-static void say(struct request_failure *f, enum kubelet_why why, const char *fmt, ...)
-{
-	va_list ap;
-
-	f->why = why;
-	va_start(ap, fmt);
-	(void)vsnprintf(f->text, sizeof(f->text), fmt, ap);
-	va_end(ap);
-}
-
-/* The certificate was seen and not believed. */
-static void say_untrusted(const struct request *r, enum request_trust trust,
-			  struct request_failure *f)
-{
-	const struct config *cfg = r->cfg;
-	long verify = 0;
-
-	(void)curl_easy_getinfo(r->easy, CURLINFO_SSL_VERIFYRESULT, &verify);
-	if (verify == VERIFY_EXPIRED || verify == VERIFY_NOT_YET_VALID)
-		say(f, KUBELET_TLS_EXPIRED, "TLS: the certificate of %s %s (%s)", r->peer,
-		    verify == VERIFY_EXPIRED ? "has expired"
-					     : "is not valid yet; is this node's clock right?",
-		    r->error);
-	else if (strstr(r->error, "subject name") || strstr(r->error, "no alternative certificate"))
-		say(f, KUBELET_TLS_NAME,
-		    "TLS: the certificate of %s is for another name (%s); kubelet.tls.server_name "
-		    "or node.name must be one that is in it",
-		    r->peer, r->error);
-	else if (trust == REQUEST_CA)
-		say(f, KUBELET_TLS_CA,
-		    "TLS: the certificate of %s is not signed by %s (%s); kubelets sign their own "
-		    "unless serverTLSBootstrap is set",
-		    r->peer, cfg->kubelet_tls_ca_file, r->error);
-	else
-		say(f, KUBELET_TLS_CA, "TLS: the certificate of %s is not the node's own, %s (%s)",
-		    r->peer, cfg->kubelet_tls_node_cert, r->error);
-}
-
-/* The first line of a body, for people. */
-static int excerpt(const struct request *r)
-{
-	size_t n = 0;
-
-	while (n < r->size && n < 160 && (unsigned char)r->body[n] >= ' ' &&
-	       (unsigned char)r->body[n] < 0x7f)
-		n++;
-	return (int)n;
-}
-
-static void say_status(const struct request *r, struct request_failure *f)
-{
-	const char *body = r->body ? r->body : "";
-	long status = 0;
-
-	(void)curl_easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &status);
-	switch (status) {
-	case 200:
-		return;
-	case 401:
-		say(f, KUBELET_UNAUTHORIZED,
-		    "%s answers 401 Unauthorized: the token in %s is not accepted (expired, or of "
-		    "another cluster)",
-		    r->peer, r->cfg->kubelet_token_file);
-		return;
-	case 403:
-		say(f, KUBELET_FORBIDDEN,
-		    "%s answers 403 Forbidden: the service account's ClusterRole lacks the rule "
-		    "apiGroups [\"\"] resources [nodes/pods] verbs [get] (before Kubernetes 1.33: "
-		    "nodes/proxy): %.*s",
-		    r->peer, excerpt(r), body);
-		return;
-	default:
-		say(f, KUBELET_HTTP, "%s answers %ld: %.*s", r->peer, status, excerpt(r), body);
-	}
-}
-
 void request_outcome(struct request *r, enum request_trust trust, struct request_failure *f)
 {
-	const char *text = *r->error ? r->error : curl_easy_strerror(r->result);
+	const struct reply reply = {
+		.cfg = r->cfg,
+		.easy = r->easy,
+		.result = r->result,
+		.error = *r->error ? r->error : curl_easy_strerror(r->result),
+		.body = r->body,
+		.size = r->size,
+		.too_large = r->too_large,
+		.tls = r->tls,
+		.trust = trust,
+	};
 
-	f->why = KUBELET_OK;
-	f->text[0] = '\0';
-	if (r->too_large || r->result == CURLE_FILESIZE_EXCEEDED) {
-		say(f, KUBELET_TOO_LARGE,
-		    "the pod list is larger than kubelet.max_response (%llu bytes)",
-		    (unsigned long long)r->cfg->kubelet_max_response);
-		return;
-	}
-	switch (r->result) {
-	case CURLE_OK:
-		say_status(r, f);
-		break;
-	case CURLE_PEER_FAILED_VERIFICATION:
-		say_untrusted(r, trust, f);
-		break;
-	case CURLE_SSL_CACERT_BADFILE:
-		say(f, KUBELET_TLS_CA, "TLS: the CA file %s cannot be used (%s)",
-		    trust == REQUEST_CA ? r->cfg->kubelet_tls_ca_file
-					: r->cfg->kubelet_tls_node_cert,
-		    text);
-		break;
-	case CURLE_COULDNT_RESOLVE_HOST:
-	case CURLE_COULDNT_CONNECT:
-		say(f, KUBELET_CONNECT, "%s cannot be reached: %s", r->peer, text);
-		break;
-	case CURLE_OPERATION_TIMEDOUT:
-		say(f, KUBELET_TIMEOUT, "%s has not answered within kubelet.timeout (%llu ms): %s",
-		    r->peer, (unsigned long long)r->cfg->kubelet_timeout, text);
-		break;
-	case CURLE_PARTIAL_FILE:
-	case CURLE_RECV_ERROR:
-	case CURLE_GOT_NOTHING:
-		if (r->size || r->result == CURLE_PARTIAL_FILE)
-			say(f, KUBELET_TRUNCATED, "its answer is truncated after %zu bytes: %s",
-			    r->size, text);
-		else
-			say(f, KUBELET_CONNECT,
-			    "%s has closed the connection without an answer: %s", r->peer, text);
-		break;
-	default:
-		say(f, r->tls && r->size == 0 ? KUBELET_TLS : KUBELET_CONNECT, "%s: %s", r->peer,
-		    text);
-	}
+	reply_judge(&reply, f);
 }

@@ -12,7 +12,7 @@ enum request_trust {
 
 struct request_failure {
 	enum kubelet_why why;
-	char text[640]; /* a sentence without a full stop */
+	char text[640]; /* what is wrong, without a full stop; of which kubelet is said elsewhere */
 };
 
 struct request;
@@ -21,6 +21,8 @@ struct request;
 int request_new(struct request **out, const struct config *cfg, int epoll_fd) must_check;
 void request_free(struct request **r);
 const char *request_url(const struct request *r);
+/* host:port that is connected to. */
+const char *request_peer(const struct request *r);
 bool request_tls(const struct request *r);
 const char *request_trust_name(const struct request *r, enum request_trust trust);
 /* token and cert (PEM) are copied or stay until the request has ended; token NULL: none. 0 or -errno, *f set. */

@@ -27,13 +27,12 @@ struct entry {
 	uint64_t looked_ns;   /* CLOCK_BOOTTIME: an execve before that is known already */
 	uint64_t found_ns;    /* CLOCK_BOOTTIME: when it was first looked at */
 	uint64_t retry_ns;    /* CLOCK_BOOTTIME: when to look again, 0: not */
-	unsigned int retries; /* how often that has been done, but for: */
-	unsigned int waits;   /* how often the pod list has been asked for it */
+	unsigned int retries; /* how often that has been done */
 	unsigned int scan;    /* the last scan that saw it */
 	int pidfd;            /* of one that may be traced, else -1 */
 	bool fleeting;        /* seen at execve, and in no scan since */
 	/* What decide() wants of it, and how far that is. */
-	bool wanted, working, judged; /* to be traced; a job is under way; the worker has said that it cannot be */
+	bool wanted, working, later; /* to be traced; a job is under way; a newer pod list has to tell */
 	uint32_t signals, job_signals; /* wanted; those of the job or the target */
 	struct traced *traced;
 	struct worker_result *result; /* of the job that has made or refused it, for the status page */

@@ -18,14 +18,14 @@
 
 /* A process that is in no container may be on its way into one. */
 static const uint64_t young_ns[] = { 100 * MS, 300 * MS, 1 * S, 2 * S };
-/* The kubelet learns of a container about a second after it runs: 0.2 s, doubled up to 10 s; given
- * up when a list that was had a minute later does not have it either (sandboxes are in no list). */
-#define LATER_FIRST_NS     (200 * MS)
-#define LATER_MOST_NS      (10 * S)
+/* A container that a list does not have which was had so long after it was first seen is in none:
+ * sandboxes are not. */
 #define LATER_END_NS       (60 * S)
+#define NO_MEMORY_NS       (10 * S)
 /* Failures of the worker: 1 s, doubled, so often. */
 #define FAILED_FIRST_NS    (1 * S)
-#define FAILED_RETRIES     5
+#define FAILED_MOST_NS  (60 * S)
+#define FAILED_RETRIES  5
 /* Programs that come and go by the thousand are not worth remembering between two scans, unless
  * they are selected. */
 #define FLEETING_MAX       2048
@@ -112,7 +112,7 @@ static void submit(struct tracker *t, struct entry *e, const struct decide_on *o
 
 	if (worker_job_new(&job)) {
 		roster_set(t->roster, e, ROSTER_FAILED, "no memory");
-		retry_in(t, e, LATER_MOST_NS);
+		retry_in(t, e, NO_MEMORY_NS);
 		return;
 	}
 	job->serial = e->serial;
@@ -136,13 +136,13 @@ static void show_refusal(struct tracker *t, struct entry *e)
 
 	roster_set(t->roster, e, states[e->result->outcome], "%s", e->result->reason);
 	if (e->result->outcome == WORKER_FAILED && e->retries < FAILED_RETRIES && !e->retry_ns)
-		retry_in(t, e, doubled(FAILED_FIRST_NS, e->retries, LATER_MOST_NS * 6));
+		retry_in(t, e, doubled(FAILED_FIRST_NS, e->retries, FAILED_MOST_NS));
 }
 
 static void want(struct tracker *t, struct entry *e, const struct decision *d,
 		 const struct decide_on *on)
 {
-	e->fleeting = false;
+	e->fleeting = e->later = false;
 	e->wanted = true;
 	e->signals = d->signals;
 	if (e->working)
@@ -166,7 +166,7 @@ static void want(struct tracker *t, struct entry *e, const struct decision *d,
 
 static void unwant(struct tracker *t, struct entry *e, const struct decision *d)
 {
-	e->wanted = false;
+	e->wanted = e->later = false;
 	if (e->traced) {
 		untrace(t, e);
 		free(take(e->result));
@@ -185,6 +185,8 @@ static void unwant(struct tracker *t, struct entry *e, const struct decision *d)
 
 static void wait_for_pod(struct tracker *t, struct entry *e, const struct decision *d)
 {
+	uint64_t first;
+
 	if (e->traced || e->working)
 		return; /* the pod has left the list before its process */
 	e->fleeting = false;
@@ -192,19 +194,18 @@ static void wait_for_pod(struct tracker *t, struct entry *e, const struct decisi
 		lose(t, e, "the process has ended");
 		return;
 	}
-	if (t->pods && t->listed_ns >= e->found_ns + LATER_END_NS) {
+	first = waiting_add(&t->waiting, e->proc.container_id, tracker_now());
+	e->later = !t->pods || t->listed_ns < first + LATER_END_NS;
+	if (!e->later)
 		roster_set(t->roster, e, ROSTER_NOT_SELECTED,
 			   "the kubelet lists no container %.12s: a pod's sandbox, or no container "
 			   "of Kubernetes",
 			   e->proc.container_id);
-		return;
-	}
-	roster_set(t->roster, e, ROSTER_PENDING, "%s",
-		   t->pods ? d->reason : "the kubelet has not told its pods yet");
-	if (e->retry_ns)
-		return;
-	t->refresh = t->refresh || e->waits == 0;
-	retry_in(t, e, doubled(LATER_FIRST_NS, e->waits, LATER_MOST_NS));
+	else
+		roster_set(t->roster, e, ROSTER_PENDING, "%s",
+			   t->pods ? d->reason : "the kubelet has not told its pods yet");
+	if (t->waiting.ask_ns && (!t->next_ns || t->waiting.ask_ns < t->next_ns))
+		t->next_ns = t->waiting.ask_ns;
 }
 
 /* May remove e. */
@@ -216,7 +217,9 @@ static void decide_entry(struct tracker *t, struct entry *e)
 	if (t->kubernetes && e->proc.container_id[0]) {
 		stat_add(container_lookups, 1);
 		on.container = pods_find(t->pods, e->proc.container_id, &on.pod);
-		if (!on.container) {
+		if (on.container) {
+			waiting_done(&t->waiting, e->proc.container_id);
+		} else {
 			stat_add(container_lookup_misses, 1);
 			on.pod = pods_find_cgroup(t->pods, e->proc.pod_uid);
 		}
@@ -336,6 +339,13 @@ static bool decide_one(struct entry *e, void *arg)
 	return true;
 }
 
+static bool decide_later(struct entry *e, void *arg)
+{
+	if (e->later)
+		decide_entry(arg, e);
+	return true;
+}
+
 bool tracker_pods(struct tracker *t, struct pods *pods)
 {
 	bool changed = !t->pods || pods_hash(pods) != pods_hash(t->pods);
@@ -344,8 +354,7 @@ bool tracker_pods(struct tracker *t, struct pods *pods)
 	t->pods = pods;
 	t->listed_ns = tracker_now();
 	stat_set(pods, pods_count(pods));
-	if (changed)
-		roster_foreach(t->roster, decide_one, t);
+	roster_foreach(t->roster, changed ? decide_one : decide_later, t);
 	return changed;
 }
 
@@ -413,34 +422,40 @@ static bool retry_one(struct entry *e, void *arg)
 	if (!e->retry_ns || e->retry_ns > now)
 		return true;
 	e->retry_ns = 0;
-	if (e->state == ROSTER_PENDING && !e->wanted && e->proc.container_id[0]) {
-		e->waits++;
-		t->refresh = true;
-	} else {
-		e->retries++;
-	}
+	e->retries++;
 	if (e->state == ROSTER_FAILED)
 		free(take(e->result));
 	look(t, e->proc.pid, HOW_RETRY, 0);
 	return true;
 }
 
-static bool find_next(struct entry *e, void *arg)
-{
-	struct tracker *t = arg;
+struct due {
+	uint64_t next_ns;
+	bool later; /* somebody waits for a newer list */
+};
 
-	if (e->retry_ns && (!t->next_ns || e->retry_ns < t->next_ns))
-		t->next_ns = e->retry_ns;
+static bool find_due(struct entry *e, void *arg)
+{
+	struct due *due = arg;
+
+	due->later = due->later || e->later;
+	if (e->retry_ns && (!due->next_ns || e->retry_ns < due->next_ns))
+		due->next_ns = e->retry_ns;
 	return true;
 }
 
 void tracker_retry(struct tracker *t)
 {
+	struct due due = { 0 };
+
 	if (!t->next_ns || t->next_ns > tracker_now())
 		return;
 	roster_foreach(t->roster, retry_one, t);
-	t->next_ns = 0;
-	roster_foreach(t->roster, find_next, t);
+	roster_foreach(t->roster, find_due, &due);
+	t->refresh = waiting_due(&t->waiting, tracker_now(), due.later) || t->refresh;
+	t->next_ns = due.next_ns;
+	if (t->waiting.ask_ns && (!t->next_ns || t->waiting.ask_ns < t->next_ns))
+		t->next_ns = t->waiting.ask_ns;
 }
 
 static bool stop_one(struct entry *e, void *arg)

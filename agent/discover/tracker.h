@@ -2,6 +2,7 @@
  * under discover's lock; never blocks. */
 #pragma once
 #include "base/base.h"
+#include "discover/waiting.h"
 
 struct config;
 struct exec_event;
@@ -19,6 +20,7 @@ struct tracker {
 	uint64_t listed_ns; /* CLOCK_BOOTTIME of it */
 	uint64_t next_ns;   /* CLOCK_BOOTTIME: when tracker_retry() is to be called, 0: not */
 	unsigned int scan;
+	struct waiting waiting;
 	bool refresh; /* a process waits for a newer list; the caller clears it */
 };
 

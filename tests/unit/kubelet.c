@@ -241,7 +241,7 @@ Test(kubelet, another_certificate_of_the_same_issuer_is_not_the_node_s_own)
 Test(kubelet, in_mode_auto_both_ways_to_fail_are_told)
 {
 	start("127.0.0.1", "own-sibling");
-	expect_failure(KUBELET_TLS_CA, "is not signed by " CERTS "/cluster-ca.crt");
+	expect_failure(KUBELET_TLS_CA, "is not signed by the CA in " CERTS "/cluster-ca.crt");
 	expect_failure(KUBELET_TLS_CA, "is not the node's own, " CERTS "/own.crt");
 }
 
@@ -249,7 +249,7 @@ Test(kubelet, mode_ca_takes_no_self_signed_certificate)
 {
 	start("127.0.0.1", "own");
 	cfg.kubelet_tls_mode = "ca";
-	expect_failure(KUBELET_TLS_CA, "is not signed by " CERTS "/cluster-ca.crt");
+	expect_failure(KUBELET_TLS_CA, "is not signed by the CA in " CERTS "/cluster-ca.crt");
 }
 
 Test(kubelet, mode_node_cert_takes_no_other_certificate_of_the_cluster)
@@ -348,7 +348,8 @@ Test(kubelet, the_endpoint_follows_from_the_node_s_address)
 	cr_assert_eq(drive(5), 0);
 	kubelet_state(k, &state);
 	cr_expect_eq(state.why, KUBELET_CONNECT);
-	cr_expect(strstr(state.message, "[::1]:10250 cannot be reached"), "%s", state.message);
+	cr_expect(strstr(state.message, "kubelet [::1]:10250: it cannot be reached"), "%s",
+		  state.message);
 }
 
 Test(kubelet, nonsense_for_an_endpoint_is_refused)
@@ -428,7 +429,7 @@ Test(kubelet, other_answers_are_shown)
 Test(kubelet, nobody_there_is_told)
 {
 	(void)snprintf(endpoint, sizeof(endpoint), "https://127.0.0.1:1");
-	expect_failure(KUBELET_CONNECT, "127.0.0.1:1 cannot be reached");
+	expect_failure(KUBELET_CONNECT, "127.0.0.1:1: it cannot be reached");
 }
 
 Test(kubelet, a_closed_connection_is_told)
@@ -463,7 +464,7 @@ Test(kubelet, an_answer_that_is_no_pod_list_is_told)
 {
 	start("127.0.0.1", "by-ca");
 	write_text(scenario_file, "garbage");
-	expect_failure(KUBELET_PARSE, "byte 0");
+	expect_failure(KUBELET_PARSE, "JSON, byte 0");
 }
 
 Test(kubelet, an_answer_without_end_is_cut_off)
