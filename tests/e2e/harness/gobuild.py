@@ -23,6 +23,7 @@ FLAVOURS = {
     "cgo": (("-ldflags=-s -w -linkmode=external",), "1"),
     "cgo_pie": (("-buildmode=pie", "-trimpath", "-ldflags=-s -w -linkmode=external"), "1"),
     "trimmed": (("-trimpath", "-ldflags=-s -w -buildid="), "0"),
+    "debug": (("-gcflags=all=-N -l",), "0"),
     "race": (("-race",), "1"),
 }
 

@@ -64,7 +64,8 @@ def _run(base, lines, proto, args, timeout):
 def send(port, requests, proto="h1", workers=4, conns=0, reconnect=False, rate=0, timeout=120, host="127.0.0.1"):
     """Sends them all; fills in what the client saw; returns them."""
     requests = list(requests)
-    scheme = "https" if proto == "h2" else "http"
+    scheme = "https" if proto in ("h2", "h1s") else "http"
+    host = f"[{host}]" if ":" in host else host
     args = ["-c", str(workers), "-conns", str(conns), "-rate", str(rate)] + (["-reconnect"] if reconnect else [])
     by_id = {r.rid: r for r in requests}
     for got in _run(f"{scheme}://{host}:{port}", [r.wire() for r in requests], proto, args, timeout):

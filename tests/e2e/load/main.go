@@ -43,7 +43,7 @@ type result struct {
 
 var (
 	base    = flag.String("base", "", "http://HOST:PORT")
-	proto   = flag.String("proto", "h1", "h1, h2 (over TLS) or h2c")
+	proto   = flag.String("proto", "h1", "h1, h1s and h2 (over TLS) or h2c")
 	workers = flag.Int("c", 1, "requests at a time")
 	conns   = flag.Int("conns", 0, "most connections (0: as many as workers)")
 	each    = flag.Bool("reconnect", false, "a connection for each request")
@@ -61,7 +61,7 @@ func transport() *http.Transport {
 	}
 	var p http.Protocols
 	switch *proto {
-	case "h1":
+	case "h1", "h1s":
 		p.SetHTTP1(true)
 	case "h2":
 		p.SetHTTP2(true)
@@ -84,7 +84,7 @@ func send(c *http.Client, q *request) (res result) {
 	var body io.Reader
 	if q.Body > 0 {
 		body = bytes.NewReader(make([]byte, q.Body))
-	} else if *proto == "h1" {
+	} else if *proto == "h1" || *proto == "h1s" {
 		body = struct{ io.Reader }{bytes.NewReader(nil)} // none, but the transport cannot know: it never sends the request again
 	}
 	r, err := http.NewRequestWithContext(ctx, q.Method, *base, body)

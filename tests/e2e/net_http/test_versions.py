@@ -66,6 +66,12 @@ def test_other_linkers(rig, linker):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("version, flavour", (("1.26", "debug"), ("1.19", "debug"), ("1.26", "race")))
+def test_programs_without_optimisation_or_with_the_race_detector(rig, version, flavour):
+    check_program(rig, server(version, flavour), float(version) > 1.215)
+
+
+@pytest.mark.slow
 def test_twenty_starts_each_are_traced_and_end_as_they_would(rig):
     """Field case 12: 20 starts each, the program's own exit code unchanged."""
     for program in (server("1.19"), server("1.26"), server("1.27", "pie")):

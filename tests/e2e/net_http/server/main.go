@@ -198,6 +198,7 @@ func listen(address string) net.Listener {
 
 func main() {
 	address := flag.String("addr", "127.0.0.1:0", "where to listen for HTTP/1.1")
+	socket := flag.String("unix", "", "path of a unix socket to listen on, too")
 	withTLS := flag.Bool("tls", false, "listen for HTTPS, too (HTTP/2 by ALPN)")
 	withH2C := flag.Bool("h2c", false, "listen for unencrypted HTTP/2, too (Server.Protocols)")
 	flag.Parse()
@@ -214,6 +215,13 @@ func main() {
 		}()
 	}
 	serve("h1", &http.Server{Handler: h}, listen(*address), false)
+	if *socket != "" {
+		l, err := net.Listen("unix", *socket)
+		if err != nil {
+			log.Fatal(err)
+		}
+		go func() { log.Fatal((&http.Server{Handler: h}).Serve(l)) }()
+	}
 	if *withTLS {
 		serve("tls", &http.Server{Handler: h, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate()}}},
 			listen("127.0.0.1:0"), true)
@@ -223,8 +231,10 @@ func main() {
 	}
 	say(map[string]interface{}{"ports": ports, "go": runtime.Version(), "pid": os.Getpid()})
 	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
-	<-stop
+	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	if <-stop == syscall.SIGHUP { // becomes itself again: same process, another program image
+		log.Fatal(syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
+	}
 	say(map[string]int64{"served": atomic.LoadInt64(&served)})
 	os.Exit(7) // a code of our own: the agent must not change it
 }
