@@ -14,7 +14,8 @@
 #define EXPORTERS_MAX 8
 #define NS_PER_S      1000000000ull
 #define NS_PER_MS     1000000ull
-#define IDLE_MS       5000 /* between two heartbeats of a thread that waits */
+#define TRIM_NS       (60 * NS_PER_S) /* how often memory that a burst needed is looked for */
+#define IDLE_MS       5000            /* between two heartbeats of a thread that waits */
 
 /* An exporter in use. */
 struct outlet {
@@ -291,6 +292,7 @@ static size_t gather(struct export *e, struct batch *first)
 static void *run(void *arg)
 {
 	struct export *e = arg;
+	uint64_t trimmed_ns = now_ns();
 	sigset_t all;
 
 	/* Signals are the main thread's; a reader that is gone is EPIPE here. */
@@ -305,6 +307,10 @@ static void *run(void *arg)
 			export_batches(e, b, gather(e, b));
 		else if (pool_closed(e->pool))
 			break;
+		if (now_ns() - trimmed_ns > TRIM_NS) {
+			trimmed_ns = now_ns();
+			pool_trim(e->pool);
+		}
 		while (b) {
 			struct batch *next = b->next;
 

@@ -4,6 +4,7 @@
 #include "pipeline/resource.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #define NS_PER_S  1000000000ull
@@ -15,7 +16,8 @@ struct pool {
 	struct batch *empty; /* a stack: the same few batches are used again, the others stay
 				untouched pages */
 	struct batch *queue, **tail;
-	size_t queued; /* spans in queue */
+	size_t queued;              /* spans in queue */
+	size_t nempty, least_empty; /* batches; the latter since pool_trim() */
 	bool closed;
 	size_t nbatches;
 	struct batch all[];
@@ -39,6 +41,7 @@ static void batch_reset(struct batch *b)
 	arena_reset(&b->arena);
 	b->nresources = 0;
 	b->nspans = 0;
+	b->cold = false;
 	b->first_ns = 0;
 	b->next = NULL;
 }
@@ -110,7 +113,7 @@ int pool_new(struct pool **out, size_t nbatches, size_t max_spans, size_t arena_
 	(void)pthread_cond_init(&p->ready, &attr);
 	(void)pthread_condattr_destroy(&attr);
 	p->tail = &p->queue;
-	p->nbatches = nbatches;
+	p->nbatches = p->nempty = p->least_empty = nbatches;
 	for (size_t i = nbatches; i-- > 0;) {
 		struct batch *b = &p->all[i];
 
@@ -167,10 +170,14 @@ struct batch *pool_get(struct pool *p, size_t *dropped)
 	*dropped = 0;
 	(void)pthread_mutex_lock(&p->lock);
 	b = p->empty;
-	if (b)
+	if (b) {
 		p->empty = b->next;
-	else
+		p->nempty--;
+	} else {
 		b = queue_pop(p);
+	}
+	if (p->nempty < p->least_empty)
+		p->least_empty = p->nempty;
 	(void)pthread_mutex_unlock(&p->lock);
 	if (!b)
 		return NULL;
@@ -213,6 +220,37 @@ void pool_put(struct pool *p, struct batch *b)
 	(void)pthread_mutex_lock(&p->lock);
 	b->next = p->empty;
 	p->empty = b;
+	p->nempty++;
+	(void)pthread_mutex_unlock(&p->lock);
+}
+
+/* The whole pages within p..p+n, whose contents nobody needs, become fresh ones. */
+static void give_back(void *p, size_t n)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t skip = -(uintptr_t)p & (page - 1);
+
+	if (n >= skip + page)
+		(void)madvise((char *)p + skip, (n - skip) & ~(page - 1), MADV_DONTNEED);
+}
+
+void pool_trim(struct pool *p)
+{
+	size_t hot;
+
+	(void)pthread_mutex_lock(&p->lock);
+	/* A stack: those at its end are the ones that were not needed. */
+	hot = p->nempty - p->least_empty;
+	for (struct batch *b = p->empty; b; b = b->next) {
+		if (hot) {
+			hot--;
+		} else if (!b->cold) {
+			give_back(b->arena.base, b->arena.size);
+			give_back(b->spans, b->max_spans * sizeof(*b->spans));
+			b->cold = true;
+		}
+	}
+	p->least_empty = p->nempty;
 	(void)pthread_mutex_unlock(&p->lock);
 }
 

@@ -16,6 +16,7 @@ struct batch {
 	size_t nspans, max_spans;
 	struct resource *resources[BATCH_RESOURCES_MAX]; /* a reference each */
 	size_t nresources;
+	bool cold;         /* its pages have been given back since it was used */
 	uint64_t first_ns; /* CLOCK_MONOTONIC, when its first span came in */
 };
 
@@ -36,6 +37,9 @@ void pool_send(struct pool *p, struct batch *b);
 struct batch *pool_receive(struct pool *p, int timeout_ms);
 /* Export: hands an emptied batch back. Drops its references to resources. */
 void pool_put(struct pool *p, struct batch *b);
+/* Export, now and then: gives the pages of batches that nobody has needed since the last call back
+ * to the system. They stay in the pool. */
+void pool_trim(struct pool *p);
 /* No more pool_send(); wakes the receiver. */
 void pool_close(struct pool *p);
 bool pool_closed(struct pool *p);

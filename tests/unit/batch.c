@@ -191,6 +191,39 @@ Test(pool, a_receiver_waits_as_long_as_it_said)
 	pool_free(&p);
 }
 
+Test(pool, batches_that_only_a_burst_needed_give_their_pages_back_and_stay_usable)
+{
+	struct resource *r = resource_named("r");
+	struct batch *b[4];
+	struct pool *p = NULL;
+	size_t dropped;
+
+	cr_assert_eq(pool_new(&p, 4, 2000, 1 << 20), 0);
+	for (size_t i = 0; i < 4; i++) {
+		b[i] = full_batch(p, r, 2000);
+		b[i]->arena.base[500000] = 'x';
+	}
+	for (size_t i = 4; i-- > 0;)
+		pool_put(p, b[i]);
+	pool_trim(p);
+	for (size_t i = 0; i < 4; i++)
+		cr_expect_eq(b[i]->arena.base[500000], 'x', "needed since the last time");
+	pool_put(p, full_batch(p, r, 1));
+	pool_trim(p);
+	cr_expect_eq(b[0]->arena.base[500000], 'x', "the one in use");
+	for (size_t i = 1; i < 4; i++) {
+		cr_expect_eq(b[i]->arena.base[500000], 0, "%zu", i);
+		cr_expect_eq(b[i]->spans[1000].span_id[0], 0, "%zu", i);
+	}
+	for (size_t i = 0; i < 4; i++) {
+		cr_expect_eq(pool_get(p, &dropped), b[i]);
+		for (size_t n = 0; n < 2000; n++)
+			cr_assert_eq(add_one(b[i], r, 0), 0);
+	}
+	pool_free(&p);
+	resource_put(&r);
+}
+
 static void *wait_for_ever(void *pool)
 {
 	return pool_receive(pool, -1);
