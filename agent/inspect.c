@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "gobin/gobin.h"
 #include "trace/plan.h"
+#include <time.h>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -106,6 +107,14 @@ static int refused(const char *name, enum gobin_why why, int err)
 	return 1;
 }
 
+static double now(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
 int inspect_main(int argc, char **argv)
 {
 	struct arguments a = { 0 };
@@ -128,6 +137,7 @@ int inspect_main(int argc, char **argv)
 		link[n > 0 ? n : 0] = 0;
 		in.name = link;
 	}
+	in.seconds = -now();
 	err = gobin_open(&g, fd, &why);
 	if (err)
 		return refused(in.name, why, err);
@@ -138,6 +148,7 @@ int inspect_main(int argc, char **argv)
 			      in.name, strerror(-err));
 		return 1;
 	}
+	in.seconds += now();
 	in.g = g;
 	in.plan = plan;
 	if (!a.json) {

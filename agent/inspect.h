@@ -12,6 +12,7 @@ struct inspect {
 	const char *name; /* the file as it was asked for; of a process what /proc says */
 	int pid;          /* 0: a file */
 	bool modules;     /* list them all */
+	double seconds;   /* that the analysis took */
 	const struct gobin *g;
 	const struct plan *plan;
 };

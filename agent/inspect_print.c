@@ -69,8 +69,8 @@ static void text_program(FILE *f, const struct inspect *in)
 	(void)fprintf(f, "  %-13s%" PRIu64 ", at 0x%" PRIx64 " to 0x%" PRIx64 "%s\n", "functions",
 		      i->nfuncs, i->text, i->etext, i->pie ? ", moved by a load bias (PIE)" : "");
 	(void)fprintf(f, "  %-13s%s\n", "header maps", map_label(in->plan->slot.map_kind));
-	(void)fprintf(f, "  %-13s%zu KiB read, %zu KiB of memory\n", "analysis",
-		      i->bytes_read / 1024, i->peak_bytes / 1024);
+	(void)fprintf(f, "  %-13s%.1f ms, %zu KiB read, %zu KiB of memory\n", "analysis",
+		      in->seconds * 1e3, i->bytes_read / 1024, i->peak_bytes / 1024);
 }
 
 static void text_parts(FILE *f, const struct plan_lib *l)
@@ -221,6 +221,7 @@ static json_t *json_program(const struct inspect *in)
 	json_object_set_new(root, "text", json_address(i->text));
 	json_object_set_new(root, "etext", json_address(i->etext));
 	json_object_set_new(root, "header_maps", json_string(map_label(in->plan->slot.map_kind)));
+	json_object_set_new(root, "seconds", json_real(in->seconds));
 	json_object_set_new(root, "bytes_read", json_integer((json_int_t)i->bytes_read));
 	json_object_set_new(root, "peak_bytes", json_integer((json_int_t)i->peak_bytes));
 	return root;

@@ -14,8 +14,8 @@
 
 /* Bounds for what strangers can take: connections in all and of one address, bytes of a request's
  * head, silence. */
-#define CONNECTIONS        64
-#define CONNECTIONS_PER_IP 24
+#define CONNECTIONS        128
+#define CONNECTIONS_PER_IP 16
 #define HEAD_BYTES         16384
 #define SILENCE_SECONDS    10
 
@@ -299,15 +299,17 @@ int admin_start(struct admin **out, const struct config *cfg, const struct admin
 			    "admin: cannot listen on '%s' port %u: %s; --admin-port chooses "
 			    "another, 0 any free one",
 			    cfg->admin_listen, cfg->admin_port, strerror(-fd));
+	/* It closes the socket also when it fails, but for its very first steps: never close it
+	 * twice. */
 	a->daemon = MHD_start_daemon(
 		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, a,
-		MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-		MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-		CONNECTIONS_PER_IP, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES,
+		MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL, MHD_OPTION_LISTEN_SOCKET,
+		take_fd(fd), MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
+		MHD_OPTION_PER_IP_CONNECTION_LIMIT, CONNECTIONS_PER_IP,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES,
 		MHD_OPTION_CONNECTION_TIMEOUT, SILENCE_SECONDS, MHD_OPTION_END);
 	if (!a->daemon)
 		return fail(-EIO, "admin: the HTTP server could not be started");
-	fd = -1; /* the daemon's now */
 	log_info("admin: listening on %s port %u: /metrics /healthz /readyz, /status for loopback "
 		 "peers",
 		 cfg->admin_listen, a->port);

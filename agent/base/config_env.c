@@ -194,6 +194,41 @@ static void unknown_variables(struct settings *s)
 	}
 }
 
+/* True when one of the rows names the variable in `also`. */
+static bool understood(const char *name)
+{
+	size_t n = strlen(name);
+
+	if (strcmp(name, "OTEL_SDK_DISABLED") == 0)
+		return true;
+	for (size_t i = 0; i < OPTION_COUNT; i++)
+		for (const char *p = options[i].also; (p = strstr(p, name)) != NULL; p += n)
+			if ((p == options[i].also || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0'))
+				return true;
+	return false;
+}
+
+/* OpenTelemetry has many variables more; who set one ought to know that it changes nothing here. */
+static void unused_variables(void)
+{
+	char names[512] = "";
+	size_t at = 0;
+
+	for (char **e = environ; e && *e; e++) {
+		char name[OPTION_NAME * 2];
+		size_t n = strcspn(*e, "=");
+
+		if (strncmp(*e, "OTEL_", 5) != 0 || !(*e)[n] || !(*e)[n + 1] || n >= sizeof(name))
+			continue;
+		(void)snprintf(name, sizeof(name), "%.*s", (int)n, *e);
+		if (!understood(name) && at < sizeof(names))
+			at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s",
+					       at ? ", " : "", name);
+	}
+	if (at)
+		log_warn("config: environment: spoor does not use %s", names);
+}
+
 void settings_environment(struct settings *s)
 {
 	char env[OPTION_NAME];
@@ -209,4 +244,5 @@ void settings_environment(struct settings *s)
 	}
 	sdk_disabled(s);
 	unknown_variables(s);
+	unused_variables();
 }

@@ -32,7 +32,8 @@ struct ring {
 	struct ring_buffer *buffer; /* NULL: replay */
 	volatile uint32_t *sleeping;
 	int epoll, stop;
-	size_t run; /* records of this run */
+	size_t run;         /* records of this run */
+	unsigned long mark; /* where the ring ended when targets_reap() was called last */
 	pthread_t thread;
 	bool started;
 };
@@ -186,6 +187,12 @@ static int on_record(void *ctx, void *data, size_t size)
 	return ++r->run < RUN_RECORDS ? 0 : -EAGAIN;
 }
 
+/* Of libbpf, whose name for it is that of our own struct. */
+static const struct ring *kernel_ring(const struct ring *r)
+{
+	return ring_buffer__ring(r->buffer, 0);
+}
+
 /* True when the ring was found empty. */
 static bool drain(struct ring *r)
 {
@@ -194,7 +201,17 @@ static bool drain(struct ring *r)
 	r->run = 0;
 	empty = ring_buffer__consume(r->buffer) >= 0;
 	/* A record that is reserved but not yet submitted lies in the way of those behind it. */
-	return empty && ring__avail_data_size(ring_buffer__ring(r->buffer, 0)) == 0;
+	return empty && ring__avail_data_size(kernel_ring(r)) == 0;
+}
+
+/* No record of what was retired lies behind the mark, so that all of them have been read once the
+ * thread has come so far: also when the ring is never empty. */
+static void reap(struct ring *r)
+{
+	if (!targets_retiring(r->targets) || ring__consumer_pos(kernel_ring(r)) < r->mark)
+		return;
+	targets_reap(r->targets);
+	r->mark = ring__producer_pos(kernel_ring(r));
 }
 
 static uint64_t batch_age_ms(const struct ring *r)
@@ -234,7 +251,7 @@ static bool sleep_until_record(struct ring *r)
 	 * of the two sees the other. */
 	__atomic_store_n(r->sleeping, 1, __ATOMIC_SEQ_CST);
 	if (drain(r) && r->run == 0) {
-		targets_reap(r->targets);
+		reap(r);
 		stop = wait_for(
 			r, until_due(r, targets_retiring(r->targets) ? r->interval_ms : SLEEP_MS));
 	}
@@ -255,8 +272,7 @@ static void *events_thread(void *arg)
 		empty = drain(r);
 		if (batch_age_ms(r) >= r->delay_ms)
 			send_batch(r);
-		if (empty)
-			targets_reap(r->targets);
+		reap(r);
 		if (empty && r->run == 0)
 			stop = sleep_until_record(r);
 		else

@@ -24,8 +24,8 @@ struct chain {
 struct targets {
 	pthread_mutex_t lock; /* guards states, generations and lists; held for short */
 	struct chain empty;
-	struct chain retired;  /* since the ring was last found empty */
-	struct chain drained;  /* before that: free them when it is found empty again */
+	struct chain retired;  /* since the last targets_reap() */
+	struct chain drained;  /* before it: the next one frees them */
 	atomic_size_t waiting; /* in the two lists above */
 	size_t n;
 	struct place places[];

@@ -46,15 +46,15 @@ int targets_reserve(struct targets *t, uint16_t *slot, uint32_t *generation) mus
  * now. */
 void targets_publish(struct targets *t, struct target *target);
 /* Worker: after its link is closed (attach_detach()). The events thread frees it, and the slot,
- * once the ring has been drained. */
+ * once it has read all records of it. */
 void targets_retire(struct targets *t, uint16_t slot);
 /* Worker: gives back a reserved slot that was never published. */
 void targets_cancel(struct targets *t, uint16_t slot);
 /* Events: the live or retired target of that cookie, or NULL (stale generation, unknown slot).
  * Valid until targets_reap(). */
 struct target *targets_find(struct targets *t, struct cookie c);
-/* Events: each time the ring has been found empty. Frees what was retired before it was last found
- * empty: no record of it can come any more. */
+/* Events: when every record that was in the ring at the last call has been read. Frees what was
+ * retired before that call: no record of it can come any more. */
 void targets_reap(struct targets *t);
 /* Events: true when something waits to be freed, so that the thread looks again soon. */
 bool targets_retiring(struct targets *t);

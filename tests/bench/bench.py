@@ -151,8 +151,7 @@ class Bench:
     def places(self):
         """The two places that a request hits, as file offsets, by the agent's own analysis."""
         found = json.loads(sh(self.agent_path, "inspect", "--json", f"{self.out}/httpapp"))
-        probes = {p["name"]: p for lib in found["libraries"] for p in lib["probes"]}
-        by_symbol = {p.get("symbol"): p for p in probes.values()}
+        by_symbol = {f["function"]: f for lib in found["libraries"] for f in lib["functions"] if f["found"]}
         return [by_symbol[s] for s in ("net/http.serverHandler.ServeHTTP", "net/http.(*response).finishRequest")]
 
     def floor(self, app, offsets, exe=None, count=False):
@@ -231,7 +230,7 @@ class Bench:
 
     def m_max(self):
         sink, app = self.sink(), self.app()
-        offsets = [p["offset"] for p in self.places()]
+        offsets = [p["enter_offset"] for p in self.places()]
         names, got, sent = ["alone", "floor", "spoor"], {}, []
         self.wrk(app.url, 2)
         for k in range(self.o.rounds):
@@ -333,12 +332,12 @@ class Bench:
         self.row("exec to its arrival at the collector", f"{median(arrives):.0f} ms ({spread(arrives, 0)})", "-", "4.6-6.3 s")
 
     def m_analysis(self):
-        big = self.o.big or max(glob.glob(os.path.join(ROOT, "build", "**", "kube"), recursive=True) + ["/usr/bin/prometheus", f"{self.out}/sink"],
-                                key=lambda f: os.path.getsize(f) if os.path.exists(f) else 0)
+        there = [f for f in glob.glob(os.path.join(ROOT, "build", "**", "kube"), recursive=True) + ["/usr/bin/prometheus", f"{self.out}/sink"] if os.path.exists(f)]
+        big = self.o.big or min(there, key=lambda f: abs(os.path.getsize(f) - 60e6))
         size = os.path.getsize(big) / 1e6
         found = [json.loads(sh(self.agent_path, "inspect", "--json", big)) for _ in range(5)]
-        ms = [f["analysis"]["ms"] for f in found]
-        peak = max(f["analysis"]["peak_bytes"] for f in found) / 1e6
+        ms = [f["seconds"] * 1000 for f in found]
+        peak = max(f["peak_bytes"] for f in found) / 1e6
         reads = []
         for _ in range(5):
             t = time.perf_counter()

@@ -1,10 +1,12 @@
 """What goes wrong between agent and kubelet: a message of its own for each, the last list stays in use, readiness tells."""
 import os
+import shutil
 import time
 
 import pytest
 
 from harness.load import Request, send
+from harness.node import server
 from harness.pods import ANNOTATION, Pod
 from harness.wait import stays, until
 
@@ -148,22 +150,26 @@ def test_an_ipv6_kubelet(node):
 
 
 def test_an_idle_node_asks_its_kubelet_once_a_refresh(node):
-    target = node.run()
-    agent = node.agent(node.sink(), kubelet__refresh="2s")
-    agent.wait_traced(target.pid)
-    time.sleep(0.5)
+    """Alone: on a machine where containers come and go, each new one is a reason to ask."""
+    pod = Pod.of_deployment()
+    node.kubelet.set(pod)
+    folders = node.cgroups.make(pod, pod.main)
+    agent = node.agent(node.sink(), kubelet__refresh="2s", wrap=node.alone([folders, server()]))
+    until(lambda: any(p["state"] == "traced" for p in agent.status()["processes"]), 15, "it is traced")
+    time.sleep(1)
     before = node.kubelet.asked()
     time.sleep(6.1)
     assert 2 <= node.kubelet.asked() - before <= 4, "every 2 s, with jitter"
 
 
 def test_unknown_containers_that_never_become_known_do_not_flood_the_kubelet(node):
-    agent = node.agent(node.sink(), kubelet__min_refresh="200ms", kubelet__refresh="30s")
-    for _ in range(20):
-        node.run(known=False)
+    sleep = shutil.which("sleep")
+    strangers = [[node.cgroups.make(pod, pod.main), sleep, "60"] for pod in (Pod.of_deployment() for _ in range(20))]
+    agent = node.agent(node.sink(), kubelet__refresh="30s", wrap=node.alone(*strangers))
+    time.sleep(3)
     before = node.kubelet.asked()
     time.sleep(10)
-    assert node.kubelet.asked() - before < 25, "back-off"
+    assert node.kubelet.asked() - before < 12, f"back-off: {[round(t - node.kubelet.requests[0][0], 1) for t, _, _ in node.kubelet.requests]}"
     assert agent.ready()[0]
 
 

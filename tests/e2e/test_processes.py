@@ -69,31 +69,21 @@ def test_the_agent_touches_no_text_before_it_knows_the_pod(node):
 
 
 def test_an_agent_in_a_pid_namespace_of_its_own(node):
-    """As on kind: BPF sees other pids than the agent. Processes of the node are below it in the same namespace."""
+    """As on kind: BPF sees other pids than the agent."""
     sink = node.sink()
-    script = node.folder / "inside.sh"
-    # One namespace holds both: the program and the agent, which sees the program under another pid than BPF does.
-    program = server()
     pod = Pod.of_deployment()
     folders = node.cgroups.make(pod, pod.main)
-    enter = " && ".join(f"echo 0 >'{f}/cgroup.procs'" for f in folders)
-    script.write_text(f"#!/bin/sh\n(sleep 1.5; {enter} && exec {program} -truth >'{node.folder}/program.out') &\n"
-                      f"(sleep 3; {enter} && exec {program} >'{node.folder}/second.out') &\nexec \"$@\"\n")
-    script.chmod(0o755)
     node.kubelet.set(pod)
-    agent = node.agent(sink, wrap=["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--", script])
-
-    def ports():
-        out = [node.folder / n for n in ("program.out", "second.out")]
-        if all(p.exists() and p.read_text().strip() for p in out):
-            import json
-            return [json.loads(p.read_text().splitlines()[0])["ports"]["h1"] for p in out]
-    first, second = until(ports, 15, "both programs listen")
-    until(lambda: sum(1 for p in agent.status()["processes"] if p["state"] == "traced") == 2, 15,
+    agent = node.agent(sink, wrap=node.alone([folders, server(), "-truth"], [folders, server("1.19")]))
+    until(lambda: sum(1 for p in agent.status()["processes"] if p["state"] == "traced") == 2, 20,
           lambda: f"both are traced: {agent.status()['processes']}")
-    requests = send(first, [Request("/fast") for _ in range(50)]) + send(second, [Request("/fast") for _ in range(50)])
+    requests = []
+    for i in range(2):
+        requests.append(send(node.said_alone(i)["ports"]["h1"], [Request("/fast") for _ in range(50)]))
     sink.wait(100)
-    truth.check(sink.spans, requests)
+    for i, sent in enumerate(requests):
+        rids = {r.rid for r in sent}
+        truth.check([s for s in sink.spans if s.rid in rids], sent, routes=i == 0)
     truth.check_pod(sink.spans, pod)
     assert all(p["pid"] < 1000 for p in agent.status()["processes"] if p["state"] == "traced"), "pids as it sees them"
 

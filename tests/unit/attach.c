@@ -18,6 +18,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -520,6 +521,45 @@ Test(attach, every_execve_on_the_machine_is_told)
 	(void)ring_buffer__consume(rb);
 	ring_buffer__free(rb);
 	cr_assert(seen.found);
+}
+
+/* A thread of ours that never pauses, so that there is always something in the ring. */
+static atomic_bool calling;
+
+static void *call_all_the_time(void *arg)
+{
+	while (atomic_load(&calling))
+		(void)toy_place(2);
+	return arg;
+}
+
+Test(attach, slots_of_ended_processes_come_back_also_while_the_ring_is_never_empty)
+{
+	struct attached *list[1], *other[1];
+	pthread_t thread;
+	uint16_t slot;
+
+	cr_assert_eq(ring_start(ring), 0);
+	list[0] = follow(getpid(), &slot);
+	atomic_store(&calling, true);
+	cr_assert_eq(pthread_create(&thread, NULL, call_all_the_time, NULL), 0);
+	for (int i = 0; i < 10; i++) {
+		struct child c = start_child();
+		uint64_t until = clock_monotonic() + 5000000000u;
+
+		other[0] = follow(c.pid, &slot);
+		attach_detach(attach, other, 1);
+		targets_retire(targets, slot);
+		while (targets_retiring(targets) && clock_monotonic() < until) {
+			for (struct batch *b; (b = pool_receive(pool, 1));)
+				pool_put(pool, b);
+		}
+		cr_assert_not(targets_retiring(targets));
+		end_child(&c);
+	}
+	atomic_store(&calling, false);
+	(void)pthread_join(thread, NULL);
+	attach_detach(attach, list, 1);
 }
 
 Test(attach, the_kernel_memory_is_known)

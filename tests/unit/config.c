@@ -471,6 +471,18 @@ Test(config, a_slip_in_one_of_our_variables_is_refused_and_foreign_ones_are_not)
 	cr_assert(strstr(said, "SPOOR_TEST_DIRECTORY: spoor has no such variable; it is ignored"));
 }
 
+Test(config, variables_of_opentelemetrys_that_change_nothing_here_are_named)
+{
+	auto_config struct config *cfg = NULL;
+
+	(void)setenv("OTEL_EXPORTER_OTLP_CLIENT_KEY", "/key", 1);
+	(void)setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1000", 1);
+	(void)setenv("OTEL_PROPAGATORS", "", 1);
+	cfg = SAID(load(NULL));
+	cr_assert(cfg);
+	cr_assert(strstr(said, "spoor does not use OTEL_EXPORTER_OTLP_CLIENT_KEY\""), "%s", said);
+}
+
 Test(config, every_key_flag_and_variable_is_unique_and_documented)
 {
 	char a[OPTION_NAME], b[OPTION_NAME];

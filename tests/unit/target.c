@@ -97,7 +97,7 @@ Test(target, it_owns_what_it_is_given_and_copies_the_probe_paths)
 	target_free(&t);
 }
 
-Test(target, a_retired_one_is_found_until_the_ring_was_empty_twice)
+Test(target, a_retired_one_is_found_until_the_ring_was_read_twice)
 {
 	struct target *t = add(table);
 	struct cookie c = cookie_of(t);

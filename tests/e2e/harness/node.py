@@ -1,4 +1,6 @@
 """One test's node: kubelet, pods' control groups, programs, receivers and agents, all ended and checked by close()."""
+import json
+import shlex
 import signal
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from .paths import TESTS
 from .pods import Pod
 from .process import Process
 from .sink import Sink
+from .wait import until
 
 NET_HTTP = TESTS / "e2e" / "net_http"
 
@@ -108,6 +111,23 @@ class Node:
         agent = Agent(self.folder / f"agent{len(self.agents)}", self.options(receiver, **options), wrap=wrap, env=env, folders=folders, **kw)
         self.agents.append(agent)
         return agent.start(ready=ready) if start else agent
+
+    def alone(self, *programs):
+        """What to wrap an agent in so that it sees, in a PID namespace of its own, nothing but itself and these programs, each
+        [folders of its control group, word, ...], which start after it. As on kind, BPF sees other pids than it does."""
+        script = self.folder / f"alone{len(self.agents)}.sh"
+        lines = []
+        for folders, *words in programs:
+            enter = "".join(f"echo 0 >'{folder}/cgroup.procs' && " for folder in folders)
+            lines.append(f"(sleep 1; {enter}exec {' '.join(shlex.quote(str(w)) for w in words)}) </dev/null >{self.folder}/alone-{len(lines)}.out &")
+        script.write_text("\n".join(["#!/bin/sh", *lines, 'exec "$@"']) + "\n")
+        script.chmod(0o755)
+        return ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--", script]
+
+    def said_alone(self, i):
+        """The first line of the i-th of these programs, as a dictionary."""
+        out = self.folder / f"alone-{i}.out"
+        return json.loads(until(lambda: out.exists() and out.read_text().splitlines(), 15, f"program {i} speaks")[0])
 
     # -- the end
 

@@ -177,7 +177,7 @@ def test_host_and_port_are_what_the_client_asked_for(rig):
 def test_paths_keep_what_was_sent_and_are_always_valid(rig):
     """Field case 22: percent signs, dots, very long ones, bytes that are no UTF-8; one series of names."""
     target = rig.run()
-    odd = ["/items/a%2Fb", "/items/%F0%9F%90%B9", "/items/%ff%fe", "/a/../b", "/items/" + "x" * 2000, "/items/%00", "//double", "/items/a;b"]
+    odd = ["/items/a%2Fb", "/items/%F0%9F%90%B9", "/items/%ff%fe", "/a/../b", "/items/" + "x" * 2000, "/items/%00", "/a//double", "/items/a;b"]
     requests = send(target.port, [Request(p) for p in odd], workers=1)
     found = {s.trace_id: s for s in rig.spans(target, len(odd))}
     for request in requests:

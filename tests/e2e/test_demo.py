@@ -1,0 +1,70 @@
+"""`./run demo`, as a newcomer sees it."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from harness.paths import TESTS, agent_binary
+from harness.wait import until
+
+DEMO = [sys.executable, str(TESTS / "demo" / "demo.py"), "--agent", str(agent_binary())]
+
+
+def leftovers(demo, text):
+    """Processes named in its output that still run, control groups of the demo that are still there."""
+    pids = [int(p) for p in re.findall(r"\bpid (\d+)", text)]
+    return [p for p in pids if Path(f"/proc/{p}").exists()] + list(Path("/sys/fs/cgroup").glob(f"**/spoor-test-{demo.pid}-*"))
+
+
+def test_the_demo_shows_its_spans_in_order_and_cleans_up():
+    demo = subprocess.Popen(DEMO, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    out, _ = demo.communicate(timeout=120)
+    assert demo.returncode == 0, out
+    lines = [line for line in out.splitlines() if "trace=" in line]
+    wanted = ["GET /fast 200", "GET /fast 200", "GET /slow 200", "GET /items/{id} 200", "GET /items/{id} 200", "GET /nowhere 404",
+              "POST /broken 500", "GET /panic"]
+    assert len(lines) == len(wanted) and all(w in line for w, line in zip(wanted, lines)), out
+    assert all(re.search(r"\d+:\d+:\d+\.\d+ .*ms .*shop/shop-web-.*trace=[0-9a-f]{32}$", line) for line in lines), out
+    times = [line.split()[0] for line in lines]
+    assert times == sorted(times)
+    for word in ("/status", "/metrics", "8 produced, 8 exported, 0 dropped", "0xc000080004"):
+        assert word in out, word
+    assert not leftovers(demo, out)
+
+
+def test_ctrl_c_cleans_up(tmp_path):
+    out = tmp_path / "out"
+    with open(out, "w") as f:
+        demo = subprocess.Popen([*DEMO, "--keep"], stdout=f, stderr=subprocess.STDOUT)
+    until(lambda: "Ctrl-C" in out.read_text() or demo.poll() is not None, 60, "the demo waits for requests")
+    port = re.search(r"http://127.0.0.1:(\d+) ", out.read_text())[1]
+    subprocess.run(["curl", "-s", f"http://127.0.0.1:{port}/fast?of=mine"], check=True, stdout=subprocess.DEVNULL)
+    until(lambda: out.read_text().count("trace=") == 9, 10, "a request of one's own is a line")
+    os.kill(demo.pid, signal.SIGINT)
+    demo.wait(15)
+    time.sleep(0.1)
+    assert not leftovers(demo, out.read_text()), out.read_text()
+
+
+def test_without_root_it_says_what_it_needs():
+    readable = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "cat", DEMO[1]], capture_output=True)
+    if readable.returncode:
+        home = Path(shutil.which("python3")).resolve()
+        assert home.exists()  # a checkout below a folder of root's own: run a copy
+        copy = Path("/tmp") / f"spoor-demo-copy-{os.getpid()}"
+        shutil.copytree(TESTS / "demo", copy / "tests" / "demo")
+        shutil.copytree(TESTS / "e2e" / "harness", copy / "tests" / "e2e" / "harness")
+        script = str(copy / "tests" / "demo" / "demo.py")
+    else:
+        copy, script = None, DEMO[1]
+    try:
+        done = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "/usr/bin/python3", script],
+                              capture_output=True, text=True, timeout=30, cwd="/")
+    finally:
+        if copy:
+            shutil.rmtree(copy)
+    assert done.returncode == 1 and "root" in done.stdout, done.stdout + done.stderr
