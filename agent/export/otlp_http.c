@@ -170,7 +170,10 @@ static int otlp_http_open(void **state, const struct config *cfg)
 	if (!h)
 		return -ENOMEM;
 	if (otlp_url(h->url, sizeof(h->url), cfg, &bad) < 0)
-		return fail(-EINVAL, "otlp: endpoint '%s' is not a URL like http://collector:4318",
+		return fail(-EINVAL, "%s: '%s' is not a URL like http://collector:4318",
+			    *cfg->otlp_traces_endpoint ? "otlp.traces_endpoint"
+			    : *cfg->otlp_endpoint      ? "otlp.endpoint"
+						       : "node.ip",
 			    bad);
 	h->multi = curl_multi_init();
 	h->easy = curl_easy_init();

@@ -56,18 +56,19 @@ static bool misspelt(const char *text)
 	       (text[n] == ':' || text[n] == '/' || text[n] == '\0');
 }
 
-/* Lets u hold what text says. */
-static int parse(CURLU *u, const char *text, bool has_scheme)
+/* Lets u hold what text says; bare: an IPv6 address without brackets. (Of an endpoint it is not
+ * taken: is "::1:4318" an address, or one and a port?) */
+static int parse(CURLU *u, const char *text, bool has_scheme, bool bare)
 {
 	auto_free char *full = NULL;
 	auto_curl char *scheme = NULL, *port = NULL;
 
 	if (!has_scheme && misspelt(text))
 		return -EINVAL;
-	if (!is_ipv6(text) && !authority_plausible(has_scheme ? strstr(text, "://") + 3 : text))
+	if (!bare && !authority_plausible(has_scheme ? strstr(text, "://") + 3 : text))
 		return -EINVAL;
-	if (asprintf(&full, "%s%s%s%s", has_scheme ? "" : "http://", is_ipv6(text) ? "[" : "", text,
-		     is_ipv6(text) ? "]" : "") < 0) {
+	if (asprintf(&full, "%s%s%s%s", has_scheme ? "" : "http://", bare ? "[" : "", text,
+		     bare ? "]" : "") < 0) {
 		full = NULL;
 		return -ENOMEM;
 	}
@@ -119,7 +120,8 @@ int otlp_url(char *out, size_t n, const struct config *cfg, const char **bad)
 						 : "localhost";
 	auto_curlu CURLU *u = curl_url();
 	auto_curl char *url = NULL;
-	int err = u ? parse(u, text, strstr(text, "://")) : -ENOMEM;
+	int err = u ? parse(u, text, strstr(text, "://"), text == cfg->node_ip && is_ipv6(text))
+		    : -ENOMEM;
 
 	if (err == 0 && !as_is)
 		err = append_path(u);

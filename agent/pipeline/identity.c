@@ -247,8 +247,8 @@ static const char *service_instance(struct making *m)
 					: NULL;
 }
 
-/* The kubelet (1.37) lists a static pod under the hash of its manifest, and not the mirror, whose uid
- * is the one that the API server and every other tool know: better none than that. */
+/* The kubelet (1.37) lists a static pod under the hash of its manifest, and not the mirror, whose
+ * uid is the one that the API server and every other tool know: better none than that. */
 static const char *pod_uid(struct making *m)
 {
 	const struct pod *pod = m->id->pod;

@@ -205,7 +205,8 @@ Test(identity, without_an_owner_the_pod_names_the_service)
 
 Test(identity, a_static_pod_has_its_mirror_s_uid_or_none)
 {
-	struct pod_kv hash[] = { { "kubernetes.io/config.hash", "8241140dceeb733ab65b03582f6e6d87" } };
+	struct pod_kv hash[] = { { "kubernetes.io/config.hash",
+				   "8241140dceeb733ab65b03582f6e6d87" } };
 	struct pod pod = shop_pod(hash, 1);
 	struct identity id = { .proc = &shop_process, .pod = &pod, .container = &shop_container };
 	struct made m;

@@ -47,7 +47,6 @@ Test(otlp_url, endpoints_in_every_spelling_get_the_path_of_the_signal)
 		{ "10.0.0.1", "http://10.0.0.1:4318/v1/traces" },
 		{ "[::1]:4318", "http://[::1]:4318/v1/traces" },
 		{ "[fd00::7]", "http://[fd00::7]:4318/v1/traces" },
-		{ "::1", "http://[::1]:4318/v1/traces" },
 		{ "http://[fd00::7]:8080/x", "http://[fd00::7]:8080/x/v1/traces" },
 		{ "http://[fd00::7]", "http://[fd00::7]/v1/traces" },
 	};
@@ -95,6 +94,9 @@ Test(otlp_url, nonsense_is_refused_with_the_value)
 					     "collector:port",
 					     "collector:4318:4318",
 					     "fd00::7:x",
+					     "::1",
+					     "::1:4318",
+					     "not a url",
 					     "[::1",
 					     "ftp://collector",
 					     "grpc://collector:4317",
