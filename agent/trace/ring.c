@@ -220,10 +220,20 @@ static uint64_t batch_age_ms(const struct ring *r)
 					    : 0;
 }
 
+/* True when the batch has waited long enough. While others wait to be exported it goes on being
+ * filled: they are few, and a queue of nearly empty ones would soon be full. */
+static bool is_due(const struct ring *r)
+{
+	return r->batch && r->batch->nspans && batch_age_ms(r) >= r->delay_ms &&
+	       pool_queued(r->pool) == 0;
+}
+
 /* Milliseconds until the batch is due, at most `most`. */
 static int until_due(const struct ring *r, uint64_t most)
 {
-	uint64_t age = batch_age_ms(r), left = age < r->delay_ms ? r->delay_ms - age : 0;
+	uint64_t age = batch_age_ms(r);
+	/* Later than due: the exporter is behind. */
+	uint64_t left = age < r->delay_ms ? r->delay_ms - age : r->interval_ms;
 
 	if (!r->batch || r->batch->nspans == 0 || left > most)
 		left = most;
@@ -270,7 +280,7 @@ static void *events_thread(void *arg)
 		heart_beat(HEART_EVENTS);
 		clock_refresh(&r->clock);
 		empty = drain(r);
-		if (batch_age_ms(r) >= r->delay_ms)
+		if (is_due(r))
 			send_batch(r);
 		reap(r);
 		if (empty && r->run == 0)

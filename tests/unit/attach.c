@@ -523,6 +523,22 @@ Test(attach, every_execve_on_the_machine_is_told)
 	cr_assert(seen.found);
 }
 
+Test(attach, a_trickle_does_not_fill_the_queue_while_the_exporter_is_behind)
+{
+	struct attached *list[1];
+	uint16_t slot;
+
+	cr_assert_eq(ring_start(ring), 0);
+	list[0] = follow(getpid(), &slot);
+	for (int i = 0; i < 20; i++) { /* the pool has 8 batches */
+		(void)toy_place(2);
+		(void)usleep(80000); /* batch.delay is 50 ms */
+	}
+	cr_assert_eq(stat_get(spans_dropped_queue), 0);
+	cr_assert_eq(receive(20, NULL), 20);
+	attach_detach(attach, list, 1);
+}
+
 /* A thread of ours that never pauses, so that there is always something in the ring. */
 static atomic_bool calling;
 
