@@ -131,6 +131,25 @@ int net_http_wrap_begin(struct pt_regs *ctx)
 					  .kind = OP_H2 });
 }
 
+/* func (mux *ServeMux) ServeHTTP(w ResponseWriter, r *Request): the first Request that
+ * net_http_wrap_begin's one became. Whether it is still that one is found out at the end. */
+SEC("uprobe.multi")
+int net_http_wrap_mux(struct pt_regs *ctx)
+{
+	struct cookie c;
+	const struct go_slot *s = go_slot(ctx, &c);
+	struct op_key k;
+	struct op *op;
+
+	if (!s)
+		return 0;
+	k = op_key(ctx, &c);
+	op = bpf_map_lookup_elem(&net_http_ops, &k);
+	if (op && op->active == OP_H2 && !op->req)
+		op->req = GO_P4(ctx);
+	return 0;
+}
+
 /* The text of http.ErrAbortHandler. */
 static __always_inline int is_abort_text(const __u64 *t)
 {

@@ -15,7 +15,7 @@
 		__VA_ARGS__, NULL                                                                  \
 	}
 
-enum { BEGIN, END, CONN_END, HIJACK, H2_END, XNET_BEGIN, XNET_END, WRAP_BEGIN };
+enum { BEGIN, END, CONN_END, HIJACK, H2_END, XNET_BEGIN, XNET_END, WRAP_BEGIN, WRAP_MUX };
 
 static const struct go_probe probes[] = {
 	[BEGIN] = { .name = "begin",
@@ -45,6 +45,9 @@ static const struct go_probe probes[] = {
 	[WRAP_BEGIN] = { .name = "begin x/net over net/http",
 			 .symbols = SYMBOLS("net/http.http2Handler.ServeHTTP"),
 			 .enter = "net_http_wrap_begin" },
+	[WRAP_MUX] = { .name = "route x/net over net/http",
+		       .symbols = SYMBOLS("net/http.(*ServeMux).ServeHTTP"),
+		       .enter = "net_http_wrap_mux" },
 };
 
 #define X(id, t, f) [F_##id] = { .type = (t), .field = (f) },
@@ -86,6 +89,11 @@ static const struct go_part parts[] = {
 		    F(XNET_WRAPS),
 	  .lost = "no spans of HTTP/2 requests that golang.org/x/net/http2 hands to net/http (h2c, "
 		  "Go 1.27 and later)" },
+	{ .name = "routes of golang.org/x/net over net/http",
+	  .probes = P(WRAP_BEGIN) | P(WRAP_MUX) | P(H2_END),
+	  .fields = COMMON | REQUEST(REQ) | REQUEST(H2REQ) | F(H2REQ_BY_VALUE) | H2(H2) |
+		    F(XNET_WRAPS),
+	  .lost = "no routes of the requests that golang.org/x/net/http2 hands to net/http" },
 };
 
 /* The strings of a record, in the order in which they lie in it. */
