@@ -1,4 +1,5 @@
-/* credential.h - a small file that others replace while we run: token, certificate. CONTROL thread. */
+/* credential.h - a small file that others replace while we run: token, certificate. CONTROL thread.
+ */
 #pragma once
 #include "base/base.h"
 #include <time.h>
@@ -11,8 +12,8 @@ struct credential {
 	struct timespec mtime, ctime;
 };
 
-/* Reads path when it is not what was read before, or when force is set. 1: it was read; 0: it is as it was; -EFBIG: more than max
- * bytes; -errno. On failure the old text is gone. */
+/* Reads path when it is not what was read before, or when force is set. 1: it was read; 0: it is as
+ * it was; -EFBIG: more than max bytes; -errno. On failure the old text is gone. */
 int credential_read(struct credential *c, const char *path, size_t max, bool force) must_check;
 /* Wipes and frees. */
 void credential_clear(struct credential *c);

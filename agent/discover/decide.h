@@ -1,4 +1,5 @@
-/* decide.h - trace it? why (not)? Pure functions over a pod, a container, a process and the selectors. */
+/* decide.h - trace it? why (not)? Pure functions over a pod, a container, a process and the
+ * selectors. */
 #pragma once
 #include "base/base.h"
 #include "discover/pod.h"
@@ -6,7 +7,8 @@
 struct config;
 struct process; /* discover/proc.h */
 
-/* One state and one reason for each process; both appear as they are on the status page and in metrics. */
+/* One state and one reason for each process; both appear as they are on the status page and in
+ * metrics. */
 enum decision_state {
 	DECIDE_TRACE,       /* selected: it will be, or is, traced */
 	DECIDE_NO,          /* not selected; reason says by what */
@@ -17,15 +19,16 @@ enum decision_state {
 struct decision {
 	enum decision_state state;
 	uint32_t signals; /* SIGNAL_* */
-	char reason[160]; /* one sentence without a full stop: "annotation spoor.dev/instrument is \"true\"" */
+	char reason[160]; /* one sentence without a full stop: "annotation spoor.dev/instrument is
+			     \"true\"" */
 };
 
 /* What is known when a process is decided upon. */
 struct decide_on {
 	const struct process *proc;
-	const struct pod *pod;          /* NULL: in none, or not known yet */
+	const struct pod *pod;             /* NULL: in none, or not known yet */
 	const struct container *container; /* NULL: in none, or not known yet */
-	bool kubernetes;                /* a kubelet tells the pods: an unknown container is one to wait for */
+	bool kubernetes; /* a kubelet tells the pods: an unknown container is one to wait for */
 };
 
 struct decision decide(const struct config *cfg, const struct decide_on *on);

@@ -20,8 +20,8 @@
 
 #define BACKOFF_FIRST_MS 1000
 #define BACKOFF_MOST_MS  10000
-#define TOKEN_MAX        (16 * 1024)
-#define CERT_MAX         (256 * 1024)
+#define TOKEN_MAX        ((size_t)16 * 1024)
+#define CERT_MAX         ((size_t)256 * 1024)
 #define EVENTS_MAX       16
 
 struct kubelet {

@@ -1,4 +1,5 @@
-/* plans.h - what was learnt of executables, so that each is analysed once however many processes run it. WORKER thread only. */
+/* plans.h - what was learnt of executables, so that each is analysed once however many processes
+ * run it. WORKER thread only. */
 #pragma once
 #include "base/base.h"
 #include "gobin/gobin.h"
@@ -19,6 +20,7 @@ struct plans;
 /* Remembers at most n executables, the last used ones. */
 int plans_new(struct plans **out, size_t n) must_check;
 void plans_free(struct plans **p);
-/* Analyses the executable behind fd (which stays the caller's) or remembers it, by device, inode, times and size: never by the inode alone,
- * which five containers of one image share. Never NULL. */
+/* Analyses the executable behind fd (which stays the caller's) or remembers it, by device, inode,
+ * times and size: never by the inode alone, which five containers of one image share. Never NULL.
+ */
 const struct analysed *plans_get(struct plans *p, int fd);

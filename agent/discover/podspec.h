@@ -1,4 +1,5 @@
-/* podspec.h - one pod of the kubelet's list: its JSON into a struct pod, in memory that is only freed as a whole. CONTROL thread. */
+/* podspec.h - one pod of the kubelet's list: its JSON into a struct pod, in memory that is only
+ * freed as a whole. CONTROL thread. */
 #pragma once
 #include "base/base.h"
 #include <jansson.h>

@@ -4,14 +4,13 @@
 #include <dirent.h>
 #include <elf.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #define PF_KTHREAD  0x00200000 /* include/linux/sched.h; field 9 of stat */
 #define CGROUP_MAX  32768      /* cgroup v1 has some 14 lines, a line may be as long as a path */
-#define ENVIRON_MAX (128 * 1024)
+#define ENVIRON_MAX ((size_t)128 * 1024)
 #define PHDRS_MAX   128
 
 static void auto_fclose_cleanup(FILE **f)
@@ -76,7 +75,7 @@ static ssize_t proc_slurp(const char *root, int pid, const char *name, char *buf
 
 struct stat_line {
 	char state;
-	unsigned long flags;
+	uint64_t flags;
 	uint64_t start_time;
 };
 
@@ -92,12 +91,22 @@ static int stat_read(const char *root, int pid, struct stat_line *out)
 	if (n < 0)
 		return (int)n;
 	p = strrchr(text, ')');
-	if (!p ||
-	    sscanf(p + 1,
-		   " %c %*d %*d %*d %*d %*d %lu %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
-		   "%" SCNu64,
-		   &line.state, &line.flags, &line.start_time) != 3)
+	if (!p || p[1] != ' ' || !p[2])
 		return -EBADMSG;
+	line.state = p[2];
+	p += 3;
+	for (int field = 4; field <= 22; field++) {
+		char *end;
+		uint64_t value = strtoull(p, &end, 10);
+
+		if (end == p)
+			return -EBADMSG;
+		if (field == 9)
+			line.flags = value;
+		else if (field == 22)
+			line.start_time = value;
+		p = end;
+	}
 	if (line.state == 'Z' || line.state == 'X')
 		return -ESRCH;
 	*out = line;
@@ -196,8 +205,11 @@ static void component_pod(const char *p, size_t n, char out[POD_UID_MAX + 1])
 	}
 	if (len == 0 || len > POD_UID_MAX)
 		return;
-	for (size_t i = 0; i < len; i++)
-		out[i] = p[i] == '_' ? '-' : p[i];
+	for (size_t i = 0; i < len; i++) {
+		out[i] = p[i];
+		if (out[i] == '_')
+			out[i] = '-';
+	}
 	out[len] = '\0';
 }
 
@@ -383,6 +395,31 @@ static int segment_bias(const struct segments *s, uint64_t start, uint64_t offse
 	return -ENOENT;
 }
 
+struct mapping {
+	uint64_t start, offset, ino;
+	const char *path;
+};
+
+/* "559f0000-559f1000 r-xp 00001000 fd:01 1234   /usr/bin/app". False: not of that form. */
+static bool mapping_parse(char *line, struct mapping *out)
+{
+	char *p;
+
+	line[strcspn(line, "\n")] = '\0';
+	out->start = strtoull(line, &p, 16);
+	if (*p != '-')
+		return false;
+	p += strcspn(p, " ");
+	p += strspn(p, " ");
+	p += strcspn(p, " "); /* permissions */
+	out->offset = strtoull(p, &p, 16);
+	p += strspn(p, " ");
+	p += strcspn(p, " "); /* device */
+	out->ino = strtoull(p, &p, 10);
+	out->path = p + strspn(p, " ");
+	return true;
+}
+
 int proc_load_bias(const char *proc_root, int pid, uint64_t *bias)
 {
 	auto_close int exe = proc_open(proc_root, pid, "exe"),
@@ -413,15 +450,12 @@ int proc_load_bias(const char *proc_root, int pid, uint64_t *bias)
 	/* Overlay file systems show another device in maps than stat does, and some another inode:
 	 * either sign will do. */
 	while (fgets(line, sizeof(line), maps)) {
-		uint64_t start, offset, ino;
-		int at = 0;
+		struct mapping m;
 
-		line[strcspn(line, "\n")] = '\0';
-		if (sscanf(line, "%" SCNx64 "-%*x %*s %" SCNx64 " %*s %" SCNu64 " %n", &start,
-			   &offset, &ino, &at) < 3 ||
-		    ino == 0 || (ino != st.st_ino && strcmp(line + at, link) != 0))
+		if (!mapping_parse(line, &m) || m.ino == 0 ||
+		    (m.ino != st.st_ino && strcmp(m.path, link) != 0))
 			continue;
-		if (segment_bias(&segments, start, offset, bias) == 0)
+		if (segment_bias(&segments, m.start, m.offset, bias) == 0)
 			return 0;
 	}
 	return -ENOENT;

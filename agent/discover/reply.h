@@ -1,4 +1,5 @@
-/* reply.h - what the end of a request means: one label and one sentence for each way to fail. Pure. */
+/* reply.h - what the end of a request means: one label and one sentence for each way to fail. Pure.
+ */
 #pragma once
 #include "discover/request.h"
 #include <curl/curl.h>

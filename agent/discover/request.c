@@ -8,7 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
-#define BODY_FIRST (256 * 1024)
+#define BODY_FIRST ((size_t)256 * 1024)
 
 struct request {
 	const struct config *cfg;
@@ -230,7 +230,7 @@ bool request_busy(const struct request *r)
 	return r->busy;
 }
 
-static void set_trust(struct request *r, enum request_trust trust, const char *cert)
+static void set_trust(struct request *r, enum request_trust trust, char *cert)
 {
 	CURL *e = r->easy;
 
@@ -245,7 +245,7 @@ static void set_trust(struct request *r, enum request_trust trust, const char *c
 		/* The trust store holds the one certificate; OpenSSL takes a trusted leaf for the
 		 * end of the chain (X509_V_FLAG_PARTIAL_CHAIN, which curl sets). Name and dates are
 		 * still looked at. */
-		struct curl_blob blob = { (void *)(uintptr_t)cert, strlen(cert), CURL_BLOB_COPY };
+		struct curl_blob blob = { cert, strlen(cert), CURL_BLOB_COPY };
 
 		(void)curl_easy_setopt(e, CURLOPT_CAINFO_BLOB, &blob);
 	}
@@ -277,7 +277,7 @@ static int set_headers(struct request *r, const char *token)
 	return 0;
 }
 
-int request_start(struct request *r, enum request_trust trust, const char *token, const char *cert,
+int request_start(struct request *r, enum request_trust trust, const char *token, char *cert,
 		  struct request_failure *f)
 {
 	CURL *e = r->easy;

@@ -1,4 +1,5 @@
-/* request.h - one GET of the pod list at a time, over curl_multi, and what its failures mean. CONTROL thread. */
+/* request.h - one GET of the pod list at a time, over curl_multi, and what its failures mean.
+ * CONTROL thread. */
 #pragma once
 #include "base/base.h"
 #include "discover/kubelet.h"
@@ -25,12 +26,15 @@ const char *request_url(const struct request *r);
 const char *request_peer(const struct request *r);
 bool request_tls(const struct request *r);
 const char *request_trust_name(const struct request *r, enum request_trust trust);
-/* token and cert (PEM) are copied or stay until the request has ended; token NULL: none. 0 or -errno, *f set. */
-int request_start(struct request *r, enum request_trust trust, const char *token, const char *cert, struct request_failure *f) must_check;
+/* token and cert (PEM) are copied or stay until the request has ended; token NULL: none. 0 or
+ * -errno, *f set. */
+int request_start(struct request *r, enum request_trust trust, const char *token, char *cert,
+		  struct request_failure *f) must_check;
 bool request_busy(const struct request *r);
 /* Something has happened on one of its fds. */
 void request_handle(struct request *r, int fd, uint32_t events);
-/* True when the request under way is over: then request_outcome(), request_body() and request_forget(). */
+/* True when the request under way is over: then request_outcome(), request_body() and
+ * request_forget(). */
 bool request_ended(struct request *r);
 void request_outcome(struct request *r, enum request_trust trust, struct request_failure *f);
 const char *request_body(const struct request *r, size_t *size);

@@ -1,4 +1,5 @@
-/* roster.h - the processes that CONTROL knows, each with one state and one reason. CONTROL thread, under discover's lock. */
+/* roster.h - the processes that CONTROL knows, each with one state and one reason. CONTROL thread,
+ * under discover's lock. */
 #pragma once
 #include "base/base.h"
 #include "discover/proc.h"
@@ -32,10 +33,12 @@ struct entry {
 	int pidfd;            /* of one that may be traced, else -1 */
 	bool fleeting;        /* seen at execve, and in no scan since */
 	/* What decide() wants of it, and how far that is. */
-	bool wanted, working, later; /* to be traced; a job is under way; a newer pod list has to tell */
+	bool wanted, working,
+		later; /* to be traced; a job is under way; a newer pod list has to tell */
 	uint32_t signals, job_signals; /* wanted; those of the job or the target */
 	struct traced *traced;
-	struct worker_result *result; /* of the job that has made or refused it, for the status page */
+	struct worker_result
+		*result; /* of the job that has made or refused it, for the status page */
 };
 
 #define ROSTER_BUCKETS   4096
@@ -58,9 +61,11 @@ void roster_free(struct roster **r);
 struct entry *roster_add(struct roster *r, const struct process *proc);
 struct entry *roster_find(struct roster *r, int pid);
 struct entry *roster_find_serial(struct roster *r, uint64_t serial);
-/* Takes e out and frees it; one that was traced (`was`) is remembered among the ended, with its result. */
+/* Takes e out and frees it; one that was traced (`was`) is remembered among the ended, with its
+ * result. */
 void roster_remove(struct roster *r, struct entry *e, bool was);
-void roster_set(struct roster *r, struct entry *e, enum roster_state state, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void roster_set(struct roster *r, struct entry *e, enum roster_state state, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 /* Calls fn for each until it returns false; fn may remove the entry that it is given. */
 void roster_foreach(struct roster *r, bool (*fn)(struct entry *e, void *arg), void *arg);
 /* Writes the gauges. */

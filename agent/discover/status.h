@@ -1,5 +1,5 @@
-/* status.h - CONTROL's part of the status page: every pod and process with one state and one reason. Any thread that holds
- * discover's lock. */
+/* status.h - CONTROL's part of the status page: every pod and process with one state and one
+ * reason. Any thread that holds discover's lock. */
 #pragma once
 #include "base/base.h"
 #include <jansson.h>

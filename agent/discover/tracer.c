@@ -295,11 +295,12 @@ static void tracer_trace(void *arg, const struct worker_job *job, struct worker_
 	struct tracer *t = arg;
 	uint64_t begin = now_ns();
 	auto_close int fd = open_exe(t, job, out);
-	auto_free struct traced *traced = calloc(1, sizeof(*traced));
+	auto_free struct traced *traced = NULL;
 	const struct analysed *exe;
 
 	if (fd < 0)
 		return;
+	traced = calloc(1, sizeof(*traced));
 	exe = plans_get(t->plans, fd);
 	(void)snprintf(out->go_version, sizeof(out->go_version), "%s", exe->go_version);
 	if (exe->why != GOBIN_OK) {

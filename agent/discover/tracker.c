@@ -24,8 +24,8 @@ static const uint64_t young_ns[] = { 100 * MS, 300 * MS, 1 * S, 2 * S };
 #define NO_MEMORY_NS       (10 * S)
 /* Failures of the worker: 1 s, doubled, so often. */
 #define FAILED_FIRST_NS    (1 * S)
-#define FAILED_MOST_NS  (60 * S)
-#define FAILED_RETRIES  5
+#define FAILED_MOST_NS     (60 * S)
+#define FAILED_RETRIES     5
 /* Programs that come and go by the thousand are not worth remembering between two scans, unless
  * they are selected. */
 #define FLEETING_MAX       2048

@@ -1,12 +1,14 @@
-/* worker.h - the WORKER thread: everything about a process that may take its time (reading its binary, attaching, detaching) is a job
- * of it. CONTROL puts jobs in and takes results out; the lock guards the three lists only. */
+/* worker.h - the WORKER thread: everything about a process that may take its time (reading its
+ * binary, attaching, detaching) is a job of it. CONTROL puts jobs in and takes results out; the
+ * lock guards the three lists only. */
 #pragma once
 #include "base/base.h"
 #include "bpf/event.h"
 #include "discover/pod.h"
 #include "discover/proc.h"
 
-struct traced; /* one traced process, made by the backend's trace(); CONTROL keeps it and passes it back */
+struct traced; /* one traced process, made by the backend's trace(); CONTROL keeps it and passes it
+		  back */
 
 struct worker_result;
 
@@ -18,7 +20,7 @@ struct worker_job {
 	struct pods *pods; /* a reference, so that pod and container stay; NULL: in none */
 	const struct pod *pod;
 	const struct container *container;
-	uint32_t signals; /* SIGNAL_* */
+	uint32_t signals;             /* SIGNAL_* */
 	struct worker_result *result; /* memory for the answer, so that there always is one */
 };
 
@@ -45,10 +47,11 @@ struct worker_result {
 	struct traced *traced; /* WORKER_TRACED: the receiver's */
 	uint16_t slot;
 	uint32_t generation;
-	size_t nprobes;            /* places hooked */
-	uint32_t parts[LIBS_MAX];  /* bit n: part n of the library is whole in this binary */
-	uint32_t probes[LIBS_MAX]; /* bit n: probe n of the library is attached */
-	const char *disabled[LIBS_MAX]; /* why the library is not traced anywhere, a static text, or NULL */
+	size_t nprobes;                 /* places hooked */
+	uint32_t parts[LIBS_MAX];       /* bit n: part n of the library is whole in this binary */
+	uint32_t probes[LIBS_MAX];      /* bit n: probe n of the library is attached */
+	const char *disabled[LIBS_MAX]; /* why the library is not traced anywhere, a static text, or
+					   NULL */
 	struct worker_lack lacks[WORKER_LACKS_MAX];
 	size_t nlacks;
 	char go_version[48];
@@ -56,7 +59,8 @@ struct worker_result {
 	uint64_t took_ns; /* from the job's beginning to its end */
 };
 
-/* What the thread calls, one call at a time; a table, so that the queues are tested without a kernel. */
+/* What the thread calls, one call at a time; a table, so that the queues are tested without a
+ * kernel. */
 struct worker_backend {
 	void *arg;
 	/* Fills *out but for next and serial. */
@@ -69,7 +73,8 @@ struct worker;
 
 int worker_new(struct worker **out, const struct worker_backend *backend) must_check;
 int worker_start(struct worker *w) must_check;
-/* Forgets the jobs that wait, joins, then detaches what waited to be detached or was in a result that nobody took. */
+/* Forgets the jobs that wait, joins, then detaches what waited to be detached or was in a result
+ * that nobody took. */
 void worker_stop(struct worker *w);
 void worker_free(struct worker **w);
 /* Readable when there is a result. */
@@ -80,7 +85,8 @@ int worker_job_new(struct worker_job **out) must_check;
 void worker_job_free(struct worker_job **job);
 /* Takes job over. */
 void worker_trace(struct worker *w, struct worker_job *job);
-/* Takes traced over. Those that wait together are detached together. 0 or -ENOMEM: then nothing is taken. */
+/* Takes traced over. Those that wait together are detached together. 0 or -ENOMEM: then nothing is
+ * taken. */
 int worker_untrace(struct worker *w, struct traced *traced) must_check;
 /* All results so far, oldest first; each to be freed with free(). NULL: none. */
 struct worker_result *worker_results(struct worker *w);

@@ -48,4 +48,4 @@ signed own-expired node-ca 'DNS:node-1' 20200101000000Z 20200102000000Z
 for name in own own-sibling own-expired; do
 	cat node-ca.crt >>"$name.crt"
 done
-touch done
+touch "done"

@@ -10,10 +10,10 @@
 
 #define LIST(items)                                                                                \
 	"{\"kind\": \"PodList\", \"apiVersion\": \"v1\", \"metadata\": {}, \"items\": [" items "]" \
-											       "}"
+	"}"
 #define POD(uid, name, more)                                                                       \
 	"{\"metadata\": {\"uid\": \"" uid "\", \"name\": \"" name "\", \"namespace\": "            \
-								  "\"shop\"" more
+	"\"shop\"" more
 
 static struct pods *parse(const char *json)
 {
