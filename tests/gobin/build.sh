@@ -37,8 +37,9 @@ build() {
 	*) echo "build.sh: what is $1?" >&2; return 1 ;;
 	esac
 	[ "$version" = go1.17 ] || args+=(-buildvcs=false)
+	# GOFLAGS must not be empty: an empty one means that of the user's settings, which old versions may not know.
 	# shellcheck disable=SC2086
-	(cd "$source" && GOFLAGS="" GOWORK=off CGO_ENABLED=$cgo $go build "${args[@]}" -o "$out/.$1.new" .) >"$out/$1.log" 2>&1 ||
+	(cd "$source" && GOFLAGS=-trimpath=false GOWORK=off CGO_ENABLED=$cgo $go build "${args[@]}" -o "$out/.$1.new" .) >"$out/$1.log" 2>&1 ||
 		{ echo "build.sh: $1:" >&2; tail -5 "$out/$1.log" >&2; return 1; }
 	mv "$out/.$1.new" "$out/$1"
 }

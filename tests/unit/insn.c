@@ -143,14 +143,11 @@ Test(insn, bytes_that_no_recipe_knows_are_refused)
 		  NO, 0, false },
 		{ "empty", "", NO, 0, false },
 	};
-	uint8_t code[64];
+	uint8_t code[1] = { 0x55 };
 	uint32_t enter;
 	bool emulated;
 
-	/* What is cut may look like a function without a check: only with all its bytes it is one.
-	 */
-	check(false, heads, 4);
-	check(false, heads + 5, 1);
+	check(false, heads, sizeof(heads) / sizeof(heads[0]));
 	cr_assert_eq(insn_enter(false, code, 0, &enter, &emulated), NO);
 }
 
