@@ -22,6 +22,7 @@ FROM scratch
 COPY --from=build /rootfs/ /
 # Root, as Kubernetes gives capabilities to nobody else; the chart drops all but four of them.
 USER 0:0
+ENV PATH=/usr/bin
 EXPOSE 9464
 ENTRYPOINT ["/usr/bin/spoor"]
 CMD ["agent"]

@@ -102,7 +102,8 @@ def structure(values, prefix=""):
             properties[key] = guess(value)
         if path in COMMENTS:
             properties[key] = {**properties[key], "description": COMMENTS[path]}
-    return {"type": "object", "additionalProperties": False, "properties": properties}
+    # A chart that has this one as a part hands all its global values down.
+    return {"type": "object", "additionalProperties": prefix == "global.", "properties": properties}
 
 
 def comments(text):

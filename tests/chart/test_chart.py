@@ -161,6 +161,11 @@ def test_bad_values_are_refused(tmp_path, values):
         rendered(tmp_path, values)
 
 
+def test_as_a_part_of_another_chart_it_takes_that_ones_globals(tmp_path):
+    assert "mirror.example.com/spoor/spoor:" in rendered(tmp_path, {"global": {
+        "imageRegistry": "mirror.example.com", "storageClass": "theirs"}})
+
+
 def test_a_shutdown_that_fits_is_not_refused(tmp_path):
     for timeout in "29s", "0", "500ms", "0.4m":
         rendered(tmp_path, {"config": {"shutdown": {"timeout": timeout}}})

@@ -356,6 +356,11 @@ def helms_own_test_passes():
     helm("test", "spoor", "-n", "spoor", "--timeout", "60s")
 
 
+def the_agent_checks_itself_in_its_pod():
+    found = json.loads(kubectl("-n", "spoor", "exec", "daemonset/spoor", "--", "spoor", "check", "--json"))
+    expect("checks that are not ok", [], [c for c in found["checks"] if c["state"] != "ok"])
+
+
 def a_changed_value_rolls_the_agent():
     before = agent()
     helm("upgrade", "spoor", CHART, "-n", "spoor", "--reuse-values", "--set", "config.kubelet.refresh=2s",
@@ -449,6 +454,19 @@ def kubectl_applies_the_plain_manifests():
     kubectl("apply", "-f", k8s.ROOT / "k8s")
 
 
+def traces_go_on_while_the_kubelet_changes_its_certificate():
+    with k8s.stopped_kubelet(own_certificate=False):
+        arrive("outage", count=5)
+    expect("verified by the cluster's CA", True, wait_until(
+        "the kubelet", 30, k8s.kubelet_certificate_is_signed_by_the_cluster))
+    wait_until("TLS mode ca", 60, lambda: agent_status()["kubelet"]["tls_mode"] == "ca")
+    a_new_pod_is_traced_as_it_comes()
+    with k8s.stopped_kubelet(own_certificate=True):
+        pass
+    wait_until("TLS mode node-cert", 60, lambda: agent_status()["kubelet"]["tls_mode"] == "node-cert")
+    the_daemonset_is_ready()
+
+
 def deleting_the_manifests_leaves_nothing():
     kubectl("delete", "-f", k8s.ROOT / "k8s", "--timeout=90s")
     nothing_is_left(namespace_goes=True)
@@ -465,7 +483,7 @@ WAYS = {
         the_kubelets_certificate_is_the_clusters, the_charts_tests_render_what_helm_renders,
         helm_installs_with_default_values, *INSTALLED, the_clusters_authority_is_trusted, the_metrics_page_is_what_prometheus_wants,
         every_span_is_accounted_for, a_real_prometheus_scrapes_the_agent_and_evaluates_the_alerts, helms_own_test_passes,
-        a_changed_value_rolls_the_agent, the_status_page_is_for_port_forwards_only,
+        the_agent_checks_itself_in_its_pod, a_changed_value_rolls_the_agent, the_status_page_is_for_port_forwards_only,
         the_annotation_taken_away_removes_the_probes, the_annotation_given_again_brings_them_back,
         a_new_pod_is_traced_as_it_comes, every_kind_of_workload_and_container_is_traced_under_its_name,
         a_container_that_crashes_is_traced_again, the_agent_never_restarted_and_has_nothing_to_complain_of,
@@ -475,7 +493,7 @@ WAYS = {
         the_kubelets_certificate_is_its_own, kubectl_applies_the_plain_manifests, *INSTALLED, the_nodes_certificate_is_pinned,
         a_new_pod_is_traced_as_it_comes, every_kind_of_workload_and_container_is_traced_under_its_name,
         a_container_that_crashes_is_traced_again, the_agent_never_restarted_and_has_nothing_to_complain_of,
-        deleting_the_manifests_leaves_nothing,
+        traces_go_on_while_the_kubelet_changes_its_certificate, deleting_the_manifests_leaves_nothing,
     ],
 }
 

@@ -1,6 +1,7 @@
 """The cluster as the checks see it: its commands, its pods, their processes, and what the collector received.
 
 Runs inside the cluster's namespaces (enter.sh), so addresses and PIDs are those of the node."""
+import contextlib
 import json
 import os
 import ssl
@@ -179,6 +180,25 @@ def spans():
     return found
 
 
+@contextlib.contextmanager
+def stopped_kubelet(own_certificate):
+    """Without the kubelet; afterwards it has a certificate of that kind. Only where PIDs are the cluster's own."""
+    (pid,) = [int(p.parent.name) for p in Path("/proc").glob("[0-9]*/comm") if p.read_text() == "kubelet\n"]
+    command = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
+    group = next(g for g in map(Path, ("/sys/fs/cgroup/cluster-test", "/sys/fs/cgroup/pids/cluster-test")) if g.exists())
+    os.kill(pid, 9)
+    wait_until("the kubelet to end", 10, lambda: not Path(f"/proc/{pid}/exe").exists())
+    yield
+    file = RUN / "kubelet.yaml"
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("tls")]
+    if not own_certificate:
+        lines += [f"tlsCertFile: {RUN}/pki/kubelet-server.crt", f"tlsPrivateKeyFile: {RUN}/pki/kubelet-server.key"]
+    file.write_text("\n".join(lines) + "\n")
+    with open(RUN.parent / "log/kubelet.log", "a") as log:
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                         preexec_fn=lambda: (group / "cgroup.procs").write_text("0"))
+
+
 def kubelet_certificate_is_signed_by_the_cluster():
     context = ssl.create_default_context(cafile=RUN / "pki/ca.crt")
     try:
@@ -187,3 +207,5 @@ def kubelet_certificate_is_signed_by_the_cluster():
                 return True
     except ssl.SSLCertVerificationError:
         return False
+    except OSError:
+        return None  # it does not listen
