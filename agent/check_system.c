@@ -20,8 +20,7 @@ struct capability {
 
 /* Values of linux/capability.h; older libraries do not know the newest names. */
 static const struct capability capabilities[] = {
-	{ 39, "CAP_BPF", true, CHECK_MISSING,
-	  "no BPF program can be loaded: nothing is traced" },
+	{ 39, "CAP_BPF", true, CHECK_MISSING, "no BPF program can be loaded: nothing is traced" },
 	{ 38, "CAP_PERFMON", true, CHECK_MISSING,
 	  "probes cannot read the traced programs' memory: nothing is traced" },
 	{ 19, "CAP_SYS_PTRACE", false, CHECK_MISSING,
@@ -86,13 +85,16 @@ static void check_capabilities(struct checks *out)
 static void check_user_namespace(struct checks *out)
 {
 	char map[128];
-	unsigned long long inside = 1, outside = 1, count = 0;
+	unsigned long long inside, outside, count;
 	bool initial;
 	struct check *row;
+	char *p = map;
 
 	first_line("/proc/self/uid_map", map, sizeof(map));
-	initial = sscanf(map, "%llu %llu %llu", &inside, &outside, &count) == 3 && inside == 0 &&
-		  outside == 0 && count == 4294967295u;
+	inside = strtoull(p, &p, 10);
+	outside = strtoull(p, &p, 10);
+	count = strtoull(p, &p, 10);
+	initial = inside == 0 && outside == 0 && count == 4294967295u;
 	row = check_add(out, "user namespace", initial ? CHECK_OK : CHECK_MISSING,
 			"capabilities of a user namespace do not count for BPF: nothing is traced",
 			"set hostUsers: true, or leave it out");

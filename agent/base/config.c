@@ -238,6 +238,7 @@ int config_load_with(struct config **out, int argc, char **argv, int *rest,
 	struct settings *s = calloc(1, sizeof(*s));
 	struct flags f = { .argc = argc, .argv = argv, .switches = switches };
 	struct config *cfg = (struct config *)s;
+	const char *named = getenv("SPOOR_CONFIG");
 
 	if (!s)
 		return fail(-ENOMEM, "config: out of memory");
@@ -248,8 +249,8 @@ int config_load_with(struct config **out, int argc, char **argv, int *rest,
 		return 1;
 	}
 	defaults(s);
-	if (!f.file && getenv("SPOOR_CONFIG") && *getenv("SPOOR_CONFIG"))
-		f.file = getenv("SPOOR_CONFIG");
+	if (!f.file && named && *named)
+		f.file = named;
 	if (f.file)
 		settings_file(s, f.file);
 	settings_environment(s);

@@ -5,11 +5,11 @@
 #define X(t, m, k, a, d, al, h)                                                                    \
 	[OPT_##m] = { .type = OPTION_##t,                                                          \
 		      .offset = offsetof(struct config, m),                                        \
-		      .key = k,                                                                    \
-		      .also = a,                                                                   \
-		      .def = d,                                                                    \
-		      .allowed = al,                                                               \
-		      .help = h },
+		      .key = (k),                                                                  \
+		      .also = (a),                                                                 \
+		      .def = (d),                                                                  \
+		      .allowed = (al),                                                             \
+		      .help = (h) },
 const struct option options[OPTION_COUNT] = { OPTIONS(X) };
 #undef X
 
@@ -18,7 +18,7 @@ void option_env(const struct option *o, char out[OPTION_NAME])
 	size_t n = (size_t)snprintf(out, OPTION_NAME, "SPOOR_%s", o->key);
 
 	for (size_t i = 0; i < n && out[i]; i++)
-		out[i] = out[i] == '.' ? '_' : (char)toupper((unsigned char)out[i]);
+		out[i] = (char)(out[i] == '.' ? '_' : toupper((unsigned char)out[i]));
 }
 
 void option_flag(const struct option *o, char out[OPTION_NAME])

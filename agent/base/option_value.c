@@ -331,18 +331,18 @@ int option_parse(const struct option *o, const char *text, union option_value *o
 
 void option_print_duration(char *out, size_t n, uint64_t ms)
 {
-	static const struct unit *const largest[] = { &durations[3], &durations[2], &durations[1],
-						      &durations[0] };
-	size_t at = 0;
+	size_t at = 0, i = ARRAY_SIZE(durations) - 2; /* hours: days read badly */
 
 	if (ms == 0)
 		(void)snprintf(out, n, "0s");
-	for (size_t i = 0; i < ARRAY_SIZE(largest) && at < n; i++)
-		if (ms >= largest[i]->factor) {
-			at += (size_t)snprintf(out + at, n - at, "%" PRIu64 "%s",
-					       ms / largest[i]->factor, largest[i]->name);
-			ms %= largest[i]->factor;
-		}
+	while (ms > 0 && i-- > 0 && at < n) {
+		const struct unit *u = &durations[i];
+
+		if (ms < u->factor)
+			continue;
+		at += (size_t)snprintf(out + at, n - at, "%" PRIu64 "%s", ms / u->factor, u->name);
+		ms %= u->factor;
+	}
 }
 
 void option_print_size(char *out, size_t n, uint64_t bytes)

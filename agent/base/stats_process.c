@@ -11,7 +11,7 @@ static double start_time(void)
 	char text[1024];
 	FILE *f = fopen("/proc/self/stat", "re");
 	struct timespec real, boot;
-	unsigned long long ticks = 0;
+	unsigned long long ticks;
 	const char *p;
 
 	if (!f)
@@ -21,8 +21,9 @@ static double start_time(void)
 	p = strrchr(text, ')'); /* field 2 may hold anything */
 	for (int field = 2; p && field < 22; field++)
 		p = strchr(p + 1, ' ');
-	if (!p || sscanf(p, "%llu", &ticks) != 1)
+	if (!p)
 		return 0;
+	ticks = strtoull(p, NULL, 10);
 	clock_gettime(CLOCK_REALTIME, &real);
 	clock_gettime(CLOCK_BOOTTIME, &boot);
 	return (double)(real.tv_sec - boot.tv_sec) + (double)(real.tv_nsec - boot.tv_nsec) / 1e9 +
@@ -49,14 +50,16 @@ void stats_process(struct stats_page *page, void *arg)
 	struct rusage used = { 0 };
 	struct rlimit files = { 0 };
 	unsigned long long size = 0, resident = 0;
+	char text[128], *end;
 	long page_size = sysconf(_SC_PAGESIZE);
 	FILE *f = fopen("/proc/self/statm", "re");
 
 	(void)arg;
 	if (f) {
-		if (fscanf(f, "%llu %llu", &size, &resident) != 2)
-			size = resident = 0;
+		text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
 		(void)fclose(f);
+		size = strtoull(text, &end, 10);
+		resident = strtoull(end, NULL, 10);
 	}
 	if (!started_ms)
 		started_ms = (uint64_t)(start_time() * 1000);
