@@ -12,8 +12,9 @@ static const uint8_t magic[] = { 0xff, ' ', 'G', 'o', ' ', 'b', 'u',
 #define MODINFO_MAX (1u << 20)
 #define MODULES_MAX 8192u
 #define SENTINEL                                                                                   \
-	16u /* bytes of noise at both ends of the module lines (cmd/go/internal/modload/build.go)  \
-	     */
+	((size_t)16) /* bytes of noise at both ends of the module lines                            \
+		      * (cmd/go/internal/modload/build.go)                                         \
+		      */
 #define SCAN_MAX (64u << 20)
 
 typedef uint64_t match(struct exe *e, uint64_t addr, const uint8_t *at, size_t left);
@@ -56,6 +57,9 @@ static uint64_t match_magic(struct exe *e, uint64_t addr, const uint8_t *at, siz
 	(void)left;
 	return memcmp(at, magic, sizeof(magic)) == 0 ? addr : 0;
 }
+
+/* What the search for runtime.buildVersion may read: it follows every pointer to a short string. */
+#define VERSION_BUDGET (64ull << 20)
 
 /* runtime.buildVersion: the only string header of the writable segments that points to "go1." or
  * "devel go1.". */
@@ -185,6 +189,21 @@ static int modules_parse(struct buildinfo *b)
 	return err;
 }
 
+/* Without build info. A version that is not found in bounded time stays unknown, the rest can still
+ * be read. */
+static char *version_search(struct exe *e, size_t *len)
+{
+	uint64_t before = e->left, given = before < VERSION_BUDGET ? before : VERSION_BUDGET, at;
+	int err = e->err;
+
+	e->left = given;
+	at = scan(e, 8, 16, match_version);
+	e->left = before - (given - e->left);
+	if (e->err == -EFBIG)
+		e->err = err;
+	return text_string(e, at, VERSION_MAX, len);
+}
+
 static void sentinels_strip(char *text, size_t n)
 {
 	if (n >= 2 * SENTINEL + 1 && text[n - SENTINEL - 1] == '\n') {
@@ -215,8 +234,7 @@ int buildinfo_read(struct exe *e, struct buildinfo *out)
 	}
 	if (!b.version || !*b.version) {
 		free(b.version);
-		b.version =
-			text_string(e, scan(e, 8, 16, match_version), VERSION_MAX, &version_len);
+		b.version = version_search(e, &version_len);
 	}
 	if (!b.version || !printable(b.version)) {
 		free(b.version);

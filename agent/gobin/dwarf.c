@@ -10,8 +10,8 @@ static const char *const wanted_sections[] = { ".debug_abbrev", ".debug_info", "
 					       ".debug_line_str", ".debug_str_offsets" };
 #define SECTIONS   ARRAY_SIZE(wanted_sections)
 #define NAMES_SIZE 96u
-#define LOADED_MAX (48u << 20) /* as in the file, compressed mostly */
-#define PLAIN_MAX  (192u << 20)
+#define LOADED_MAX (32u << 20) /* as in the file, compressed mostly */
+#define PLAIN_MAX  (64u << 20)
 #define UNITS_MAX  100000u
 #define NAME_LEN   512u
 
@@ -149,6 +149,7 @@ void dwarf_free(struct dwarf **d)
 /* The linker's spelling: dots in the last element of an import path are escaped. */
 static size_t spell(const struct dwarf_want *w, char *buf, size_t cap)
 {
+	static const char dot[3] = { '%', '2', 'e' };
 	size_t slash = w->package.n, n = 0;
 
 	while (slash && w->package.p[slash - 1] != '/')
@@ -157,8 +158,8 @@ static size_t spell(const struct dwarf_want *w, char *buf, size_t cap)
 		if (n + 4 + w->name.n >= cap)
 			return 0;
 		if (i >= slash && w->package.p[i] == '.') {
-			memcpy(buf + n, "%2e", 3);
-			n += 3;
+			memcpy(buf + n, dot, sizeof(dot));
+			n += sizeof(dot);
 		} else {
 			buf[n++] = w->package.p[i];
 		}

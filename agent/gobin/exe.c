@@ -4,9 +4,9 @@
 
 /* 1 MiB in windows of a page: look-ups in type metadata jump about, and most of what a larger
  * window would read is not used. */
-#define WINDOW 4096u
-#define SETS   64u
-#define WAYS   4u
+#define WINDOW ((size_t)4096)
+#define SETS   ((size_t)64)
+#define WAYS   ((size_t)4)
 /* What one public call may read. A 700 MB program needs about 150 MB; this bounds what a hostile
  * file costs (about half a second). */
 #define BUDGET (512ull << 20)
@@ -61,7 +61,7 @@ static const struct exe_window *window_get(struct exe *e, uint64_t base)
 		if (set[i].base == base + 1)
 			return &set[i];
 	w = &set[set->age];
-	set->age = (set->age + 1) % WAYS;
+	set->age = (uint32_t)((set->age + 1) % WAYS);
 	w->base = 0;
 	if (!read_raw(e, base, e->data + (size_t)(w - e->windows) * WINDOW, WINDOW, &got))
 		return NULL;
@@ -351,7 +351,7 @@ int exe_open(struct exe *e, int fd, enum gobin_why *why)
 		return refuse(why, GOBIN_OPEN, S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL);
 	e->size = (uint64_t)st.st_size;
 	e->windows = calloc(SETS * WAYS, sizeof(*e->windows));
-	e->data = malloc((size_t)SETS * WAYS * WINDOW);
+	e->data = malloc(SETS * WAYS * WINDOW);
 	if (!e->windows || !e->data)
 		return refuse(why, GOBIN_NO_MEMORY, -ENOMEM);
 	if (!read_raw(e, 0, &eh, sizeof(eh), &n))

@@ -105,7 +105,7 @@ static void costs(struct gobin *g)
 	g->info.bytes_read = g->exe.bytes_read;
 	/* The windows, three scan buffers at most, and what is kept. */
 	g->info.peak_bytes =
-		exe_memory() + 3 * 65536 + g->build.memory + g->dwarf_memory + sizeof(*g);
+		exe_memory() + (size_t)3 * 65536 + g->build.memory + g->dwarf_memory + sizeof(*g);
 }
 
 static int analyse(struct gobin *g, enum gobin_why *why)

@@ -18,13 +18,20 @@ enum {
 
 #define CHUNK 65536u
 
-/* Slices whose length is their capacity: cheap, and nearly always the end of it. */
-static bool looks_like(const uint64_t *w)
+/* Cheap, and nearly always the end of it: slices whose length is their capacity, ascending pointers
+ * (zeros where the loader writes them). A long array of one number passes the first test at each of
+ * its words, so both are needed. */
+static bool looks_like(const uint64_t *w, bool relocated)
 {
 	for (int i = W_NAMES; i <= W_FTAB; i += 3)
 		if (!w[i + 1] || w[i + 1] != w[i + 2])
 			return false;
-	return true;
+	if (relocated)
+		return !(w[W_HEADER] | w[W_NAMES] | w[W_CUTAB] | w[W_FILETAB] | w[W_PCTAB] |
+			 w[W_PCLNTABLE] | w[W_FTAB]);
+	return w[W_HEADER] < w[W_NAMES] && w[W_NAMES] < w[W_CUTAB] && w[W_CUTAB] <= w[W_FILETAB] &&
+	       w[W_FILETAB] <= w[W_PCTAB] && w[W_PCTAB] <= w[W_PCLNTABLE] &&
+	       w[W_PCLNTABLE] == w[W_FTAB];
 }
 
 static int accept(struct exe *e, uint64_t addr, struct moduledata *out)
@@ -34,11 +41,11 @@ static int accept(struct exe *e, uint64_t addr, struct moduledata *out)
 	struct pclntab *p = &m.pclntab;
 	int err;
 
-	for (int i = 0; i < MODULEDATA_WORDS; i++)
-		m.word[i] = exe_ptr(e, addr + 8 * (uint64_t)i);
-	err = pclntab_header(e, m.word[W_HEADER], p);
+	err = pclntab_header(e, exe_ptr(e, addr), p);
 	if (err)
 		return err;
+	for (int i = 0; i < MODULEDATA_WORDS; i++)
+		m.word[i] = exe_ptr(e, addr + 8 * (uint64_t)i);
 	if (m.word[W_NAMES] != p->names || m.word[W_CUTAB] != p->cutab ||
 	    m.word[W_FILETAB] != p->filetab || m.word[W_PCTAB] != p->pctab ||
 	    m.word[W_PCLNTABLE] != p->functab || m.word[W_FTAB] != p->functab ||
@@ -70,7 +77,7 @@ static int find_in(struct exe *e, const struct exe_segment *s, uint64_t *buf,
 		if (!exe_read(e, s->addr + at, buf, n))
 			return e->err ? e->err : -EBADMSG;
 		for (size_t i = 0; i + W_HEAD <= n / 8 && i < CHUNK / 8; i++) {
-			if (!looks_like(&buf[i]))
+			if (!looks_like(&buf[i], e->nrela))
 				continue;
 			err = accept(e, s->addr + at + 8 * i, out);
 			if (err != -EBADMSG)

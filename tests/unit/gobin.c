@@ -489,6 +489,60 @@ Test(gobin, a_sparse_file_of_four_terabytes_costs_a_bounded_time)
 	cr_assert_lt(seconds() - begin, 5.0);
 }
 
+/* A writable segment full of one word, behind an executable one. */
+static int full_of(uint64_t word, size_t size)
+{
+	Elf64_Ehdr eh = { .e_ident = ELFMAG "\2\1\1",
+			  .e_type = ET_EXEC,
+			  .e_phoff = sizeof(eh),
+			  .e_phentsize = sizeof(Elf64_Phdr),
+			  .e_phnum = 2 };
+	Elf64_Phdr ph[2] = {
+		{ .p_type = PT_LOAD,
+		  .p_flags = PF_X | PF_R,
+		  .p_vaddr = 0x400000,
+		  .p_filesz = 4096,
+		  .p_memsz = 4096 },
+		{ .p_type = PT_LOAD,
+		  .p_flags = PF_W | PF_R,
+		  .p_offset = 4096,
+		  .p_vaddr = 0x800000,
+		  .p_filesz = size,
+		  .p_memsz = size },
+	};
+	int fd = memfd_create("full", MFD_CLOEXEC);
+	uint64_t *p;
+
+#ifdef __aarch64__
+	eh.e_machine = EM_AARCH64;
+#else
+	eh.e_machine = EM_X86_64;
+#endif
+	cr_assert_eq(ftruncate(fd, (off_t)(size + 4096)), 0);
+	p = mmap(NULL, size + 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	cr_assert_neq(p, MAP_FAILED);
+	for (size_t i = 512; i < size / 8 + 512; i++)
+		p[i] = word;
+	memcpy(p, &eh, sizeof(eh));
+	memcpy((uint8_t *)p + sizeof(eh), ph, sizeof(ph));
+	(void)munmap(p, size + 4096);
+	return fd;
+}
+
+Test(gobin, data_that_looks_like_pointers_everywhere_costs_a_bounded_time)
+{
+	/* A number, an address in the segment itself, and a string header of eight bytes at every
+	 * word. */
+	static const uint64_t words[] = { 1, 0x900000, 8, 0x0101010101010101 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		double begin = seconds();
+
+		cr_assert_eq(bin_why(full_of(words[i], 48 << 20)), GOBIN_NOT_GO);
+		cr_assert_lt(seconds() - begin, 5.0, "%f", seconds() - begin);
+	}
+}
+
 Test(gobin, crafted_files_get_their_reason)
 {
 	static const struct {
