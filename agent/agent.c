@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "discover/discover.h"
 #include "export/export.h"
+#include "export/otlp_url.h"
 #include "trace/ring.h"
 #include "trace/target.h"
 #include "version.h"
@@ -76,6 +77,32 @@ static void log_memory(const struct config *cfg, const struct attach *attach)
 		 "processes), and what each traced process and the pod list take",
 		 (double)pool / 1048576, cfg->batch_count, cfg->batch_spans, (double)maps / 1048576,
 		 (double)cfg->ring_size / 1048576, cfg->targets_max);
+}
+
+/* Whom it looks for, and where spans go: the two things that are most often not what one thought.
+ */
+static void log_intent(const struct config *cfg)
+{
+	char where[512] = "";
+	size_t n = 0;
+
+	for (size_t i = 0; i < cfg->exporters.n && n < sizeof(where); i++) {
+		const char *name = cfg->exporters.v[i], *bad;
+		char url[256] = "";
+
+		if (strcmp(name, "otlp") == 0 && otlp_url(url, sizeof(url), cfg, &bad) != 0)
+			(void)snprintf(url, sizeof(url), "?");
+		n += (size_t)snprintf(where + n, sizeof(where) - n, "%s%s%s%s", n ? ", " : "", name,
+				      *url ? " " : "", url);
+	}
+	if (strcmp(cfg->discovery_mode, "annotation") == 0)
+		log_info("agent: traces pods with the annotation %s/instrument: \"true\"; spans go "
+			 "to: %s",
+			 cfg->annotation_prefix, n ? where : "nowhere");
+	else
+		log_info("agent: traces by discovery.mode %s, and pods with the annotation "
+			 "%s/instrument: \"true\"; spans go to: %s",
+			 cfg->discovery_mode, cfg->annotation_prefix, n ? where : "nowhere");
 }
 
 static int open_stages(struct agent *a)
@@ -168,6 +195,7 @@ static int run(struct agent *a)
 	if (!err)
 		err = start_stages(a);
 	if (!err) {
+		log_intent(a->cfg);
 		log_memory(a->cfg, a->attach);
 		log_info("agent: spoor %s (%s) runs", SPOOR_VERSION, SPOOR_REVISION);
 		while (sigwaitinfo(&set, &got) < 0)

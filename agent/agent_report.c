@@ -166,7 +166,7 @@ void agent_stats(struct agent *a)
 void agent_summary(void)
 {
 	char dropped[512] = "";
-	uint64_t total = 0;
+	uint64_t total = 0, known;
 	size_t n = 0;
 
 #define X(id, kind, family, labels, help)                                                          \
@@ -185,4 +185,10 @@ void agent_summary(void)
 		 (unsigned long long)stat_get(spans_exported),
 		 (unsigned long long)stat_get(spans_sampled_out), (unsigned long long)total,
 		 dropped, (unsigned long long)stat_get(attach_total));
+	known = stat_get(spans_exported) + stat_get(spans_sampled_out) + stat_get(spans_queued) +
+		total;
+	if (known != stat_get(spans_produced))
+		log_error("agent: the books do not close: %llu spans were produced, the fate of "
+			  "%llu is known: this is a mistake in spoor",
+			  (unsigned long long)stat_get(spans_produced), (unsigned long long)known);
 }
