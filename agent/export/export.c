@@ -353,11 +353,11 @@ static int open_outlets(struct export *e, const struct config *cfg, bool local)
 	return 0;
 }
 
-/* What is being sent cannot be taken back for new spans: no more than a quarter of the pool, nor
+/* What is being sent cannot be taken back for new spans: no more than an eighth of the pool, nor
  * more than fits into one request. */
 static size_t gather_max(const struct config *cfg)
 {
-	size_t most = cfg->batch_count / 4;
+	size_t most = cfg->batch_count / 8;
 
 	if (most > cfg->otlp_max_request / cfg->batch_bytes)
 		most = cfg->otlp_max_request / cfg->batch_bytes;

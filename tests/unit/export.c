@@ -286,12 +286,12 @@ Test(export, an_endless_answer_is_not_read_to_its_end, .timeout = 30)
 	free(endless);
 }
 
-Test(export, batches_that_wait_are_sent_together_up_to_a_quarter_of_the_pool, .timeout = 30)
+Test(export, batches_that_wait_are_sent_together_up_to_an_eighth_of_the_pool, .timeout = 30)
 {
 	struct rig r;
 
 	rig_open(&r, STEPS({ .status = 503 }, { .status = 200 }, { .status = 200, .most = 10 }),
-		 "--batch-count=12", "--export-retry-min=200ms", "--export-retry-max=1s", NULL);
+		 "--batch-count=24", "--export-retry-min=200ms", "--export-retry-max=1s", NULL);
 	rig_start(&r);
 	produce(&r, 8);
 	while (r.sink.nrequests == 0)
@@ -306,7 +306,7 @@ Test(export, batches_that_wait_are_sent_together_up_to_a_quarter_of_the_pool, .t
 		static const size_t spans[] = { 8, 8, 21, 11, 6, 6, 6, 3, 7 };
 
 		cr_expect_eq(r.sink.requests[i].spans, spans[i],
-			     "three of twelve batches, and in halves what is too large");
+			     "three of 24 batches, and in halves what is too large");
 	}
 	rig_close(&r, 1000);
 }
