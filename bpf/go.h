@@ -218,8 +218,8 @@ GO_APART __u64 unhex8(__u64 x)
 	const __u64 one = 0x0101010101010101ULL;
 	__u64 alpha = (x >> 6) & one;
 	__u64 nib = (x & 0x0f * one) + alpha * 9;
-	__u64 bad =
-		(((nib + 6 * one) >> 4 & one) ^ alpha) | ((nib + 0x30 * one + alpha * 0x27) ^ x);
+	__u64 bad = (((nib + 6 * one) >> 4 & one) ^ alpha) | (nib & 0xf0 * one) |
+		    ((nib + 0x30 * one + alpha * 0x27) ^ x);
 
 	nib = (nib << 4 | nib >> 8) & 0x00ff00ff00ff00ffULL;
 	nib = (nib | nib >> 8) & 0x0000ffff0000ffffULL;

@@ -159,8 +159,8 @@ static struct str tracestate(struct str s)
 	return s.n ? s : (struct str){ NULL, 0 };
 }
 
-/* The kubelet says who it is. Where a probe's definition took its User-Agent away, its path tells;
- * "/" is too much everybody's. */
+/* The kubelet says who it is. Other probers (sidecars, load balancers) ask for the paths that the pod
+ * declares; "/" is too much everybody's. */
 static bool is_health_probe(const struct strings *s, struct str path, const struct decode *with)
 {
 	static const char kubelet[] = "kube-probe/";
@@ -168,7 +168,7 @@ static bool is_health_probe(const struct strings *s, struct str path, const stru
 	if (s->agent.n >= sizeof(kubelet) - 1 &&
 	    memcmp(s->agent.p, kubelet, sizeof(kubelet) - 1) == 0)
 		return true;
-	if (s->agent.n || !str_eq(s->method, "GET") || path.n < 2)
+	if (!str_eq(s->method, "GET") || path.n < 2)
 		return false;
 	for (size_t i = 0; i < with->nprobe_paths; i++)
 		if (with->probe_paths[i].n == path.n &&
