@@ -155,12 +155,19 @@ def test_methods_that_nobody_knows_are_other(rig):
         assert span.name == "HTTP /fast"
 
 
-def test_sizes_are_those_of_the_bodies(rig):
-    target = rig.run()
-    requests = send(target.port, [Request("/echo", method="POST", body=n) for n in (1, 1000, 100_000)], workers=1)
-    for request, span in truth.one_each(rig.spans(target, 3), requests):
-        assert span.attrs.get("http.request.body.size") == request.body, span
-        assert span.attrs.get("http.response.body.size") == 8, span
+def test_sizes_are_those_of_the_bodies_when_asked_for(node):
+    """They are opt-in attributes of the semantic conventions."""
+    sink = node.sink()
+    target = node.run()
+    agent = node.agent(sink, http__body_sizes=True)
+    agent.wait_traced(target.pid)
+    requests = send(target.port, [Request("/echo", method="POST", body=n) for n in (1, 1000, 100_000)] + [Request("/nothing")], workers=1)
+    for request, span in truth.one_each(sink.wait(4), requests):
+        if request.body:
+            assert span.attrs.get("http.request.body.size") == request.body, span
+            assert span.attrs.get("http.response.body.size") == 8, span
+        else:
+            assert span.attrs.get("http.response.body.size", 0) == 0, span
 
 
 def test_host_and_port_are_what_the_client_asked_for(rig):
