@@ -87,6 +87,18 @@ static bool ready(struct attach *a, size_t i)
 	return false;
 }
 
+/* For counters, which the kernel keeps for each CPU that it might have. */
+static int count_cpus(struct attach *a)
+{
+	a->ncpus = libbpf_num_possible_cpus();
+	if (a->ncpus <= 0)
+		return fail(a->ncpus ? a->ncpus : -ENOENT,
+			    "bpf: /sys/devices/system/cpu/possible cannot be read: %s",
+			    strerror(-a->ncpus));
+	a->per_cpu = calloc((size_t)a->ncpus, sizeof(*a->per_cpu));
+	return a->per_cpu ? 0 : -ENOMEM;
+}
+
 int attach_open(struct attach **out, const struct config *cfg)
 {
 	struct attach *a = calloc(1, sizeof(*a));
@@ -98,10 +110,9 @@ int attach_open(struct attach **out, const struct config *cfg)
 	(void)pthread_mutex_init(&a->counting, NULL);
 	for (size_t i = 0; i < LIBS_MAX; i++)
 		a->libs[i].slots = -1;
-	a->ncpus = libbpf_num_possible_cpus();
-	a->per_cpu = a->ncpus > 0 ? calloc((size_t)a->ncpus, sizeof(*a->per_cpu)) : NULL;
-	err = a->per_cpu ? core_open(&a->core, cfg)
-			 : fail(-ENOMEM, "bpf: cannot tell the number of CPUs");
+	err = core_open(&a->core, cfg);
+	if (!err)
+		err = count_cpus(a);
 	if (!err && lib_count() > LIBS_MAX)
 		err = fail(-E2BIG, "bpf: more than %d libraries are built in", LIBS_MAX);
 	if (!err && sampler_parse(&a->sampler, cfg->sampler, cfg->sampler_arg))
