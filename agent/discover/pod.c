@@ -261,24 +261,29 @@ static uint64_t hash_text(uint64_t h, const char *text)
 	return h;
 }
 
+static uint64_t hash_pod(const struct pod *pod)
+{
+	uint64_t h = hash_text(0xcbf29ce484222325ULL, pod->uid);
+
+	h = hash_text(h, pod->phase);
+	for (size_t k = 0; k < pod->nlabels; k++)
+		h = hash_text(hash_text(h, pod->labels[k].key), pod->labels[k].value);
+	for (size_t k = 0; k < pod->nannotations; k++)
+		h = hash_text(hash_text(h, pod->annotations[k].key), pod->annotations[k].value);
+	for (size_t c = 0; c < pod->ncontainers; c++)
+		h = hash_text(hash_text(h, pod->containers[c].id),
+			      pod->containers[c].running ? "1" : "0");
+	return h;
+}
+
+/* A sum, for the kubelet lists its pods in no order. */
 static uint64_t hash_pods(const struct pods *pods)
 {
-	uint64_t h = 0xcbf29ce484222325ULL;
+	uint64_t sum = pods->n;
 
-	for (size_t i = 0; i < pods->n; i++) {
-		const struct pod *pod = &pods->pods[i];
-
-		h = hash_text(hash_text(h, pod->uid), pod->phase);
-		for (size_t k = 0; k < pod->nlabels; k++)
-			h = hash_text(hash_text(h, pod->labels[k].key), pod->labels[k].value);
-		for (size_t k = 0; k < pod->nannotations; k++)
-			h = hash_text(hash_text(h, pod->annotations[k].key),
-				      pod->annotations[k].value);
-		for (size_t c = 0; c < pod->ncontainers; c++)
-			h = hash_text(hash_text(h, pod->containers[c].id),
-				      pod->containers[c].running ? "1" : "0");
-	}
-	return h;
+	for (size_t i = 0; i < pods->n; i++)
+		sum += hash_pod(&pods->pods[i]);
+	return sum;
 }
 
 int pods_parse(struct pods **out, const char *json, size_t len, char *err, size_t errlen)

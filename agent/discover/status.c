@@ -1,6 +1,7 @@
 #include "discover/status.h"
 
 #include "base/config.h"
+#include "base/utf8.h"
 #include "discover/decide.h"
 #include "discover/kubelet.h"
 #include "discover/pod.h"
@@ -9,6 +10,7 @@
 #include "trace/lib.h"
 #include "trace/target.h"
 
+#include <stdio.h>
 #include <time.h>
 
 /* What the events thread has counted for one slot. */
@@ -80,6 +82,17 @@ static const struct pod *pod_of(const struct pods *pods, const struct entry *e)
 		       : pods_find_cgroup(pods, e->proc.pod_uid);
 }
 
+/* A name of a file may be any bytes, and a sentence may be cut in the middle of a character: JSON
+ * takes neither. */
+static json_t *repaired(const char *text)
+{
+	char copy[1024];
+
+	(void)snprintf(copy, sizeof(copy), "%s", text);
+	utf8_repair(copy, strlen(copy));
+	return json_string(copy);
+}
+
 static const char *text_or_null(const char *text)
 {
 	return text && *text ? text : NULL;
@@ -136,16 +149,16 @@ static json_t *process_json(const struct status *s, const struct counts *counts,
 	uint64_t spans = 0;
 	json_t *j;
 
-	j = json_pack("{s:i, s:s, s:s*, s:s*, s:s*, s:s*, s:s, s:s}", "pid", e->proc.pid,
-		      "executable", e->proc.exe, "namespace", pod ? pod->namespace_ : NULL, "pod",
-		      pod ? pod->name : NULL, "container", c ? c->name : NULL, "container_id",
-		      text_or_null(e->proc.container_id), "state", roster_state_name(e->state),
-		      "reason", e->reason);
+	j = json_pack("{s:i, s:o, s:s*, s:s*, s:s*, s:s*, s:s, s:o}", "pid", e->proc.pid,
+		      "executable", repaired(e->proc.exe), "namespace",
+		      pod ? pod->namespace_ : NULL, "pod", pod ? pod->name : NULL, "container",
+		      c ? c->name : NULL, "container_id", text_or_null(e->proc.container_id),
+		      "state", roster_state_name(e->state), "reason", repaired(e->reason));
 	if (!j || !r || (r->outcome == WORKER_NOT_GO))
 		return j;
 	for (size_t i = 0; count && i < LIBS_MAX; i++)
 		spans += count->spans[i];
-	(void)json_object_set_new(j, "go_version", json_string(r->go_version));
+	(void)json_object_set_new(j, "go_version", repaired(r->go_version));
 	(void)json_object_set_new(
 		j, "probes",
 		json_integer(r->outcome == WORKER_TRACED ? (json_int_t)r->nprobes : 0));
@@ -201,11 +214,12 @@ static json_t *pods_json(const struct status *s)
 		struct decision d = decide_pod(s->cfg, pod);
 
 		(void)json_array_append_new(
-			pods, json_pack("{s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:I}", "namespace",
-					pod->namespace_, "name", pod->name, "uid", pod->uid,
-					"phase", pod->phase, "selected", d.state == DECIDE_TRACE,
-					"reason", d.reason, "processes", (json_int_t)tally.of[i][0],
-					"traced", (json_int_t)tally.of[i][1]));
+			pods,
+			json_pack("{s:s, s:s, s:s, s:s, s:b, s:o, s:I, s:I}", "namespace",
+				  pod->namespace_, "name", pod->name, "uid", pod->uid, "phase",
+				  pod->phase, "selected", d.state == DECIDE_TRACE, "reason",
+				  repaired(d.reason), "processes", (json_int_t)tally.of[i][0],
+				  "traced", (json_int_t)tally.of[i][1]));
 	}
 	free(tally.of);
 	return pods;
@@ -218,9 +232,9 @@ static json_t *kubelet_json(const struct status *s)
 	if (!s->kubelet)
 		return json_pack("{s:b}", "asked", 0);
 	kubelet_state(s->kubelet, &state);
-	return json_pack("{s:b, s:s, s:s, s:s, s:o, s:I}", "asked", 1, "state",
-			 kubelet_why_label(state.why), "message", state.message, "tls_mode",
-			 state.tls_mode, "last_success",
+	return json_pack("{s:b, s:s, s:o, s:s, s:o, s:I}", "asked", 1, "state",
+			 kubelet_why_label(state.why), "message", repaired(state.message),
+			 "tls_mode", state.tls_mode, "last_success",
 			 state.last_success > 0 ? json_real(state.last_success) : json_null(),
 			 "pods", (json_int_t)pods_count(s->pods));
 }
