@@ -83,7 +83,7 @@ static size_t copy_page(struct literals *l, uint64_t at, size_t n, char *to)
 
 	if ((!page->bytes || page->number != number || page->n == 0) && read_page(l, number, page))
 		return 0;
-	if (from + part > page->n)
+	if (!page->bytes || from + part > page->n)
 		return 0;
 	memcpy(to, page->bytes + from, part);
 	return part;

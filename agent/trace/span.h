@@ -30,7 +30,7 @@ struct span {
 	struct str name;
 	enum span_kind kind;
 	enum span_status status;
-	bool cut; /* decode() has shortened a string */
+	bool cut;      /* decode() has shortened a string */
 	bool filtered; /* decode() found that the user does not want it (health probe): counted, not
 			  sent */
 	uint16_t resource; /* index in the batch, set by batch_add() */
