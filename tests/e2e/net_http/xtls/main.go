@@ -24,7 +24,10 @@ func main() {
 	log.SetOutput(io.Discard)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/fast", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, r.Proto) })
-	mux.HandleFunc("/slow", func(w http.ResponseWriter, r *http.Request) { time.Sleep(2 * time.Millisecond); fmt.Fprintln(w, r.Proto) })
+	mux.HandleFunc("/slow", func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(2 * time.Millisecond)
+		fmt.Fprintln(w, r.Proto)
+	})
 	mux.HandleFunc("/fail", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "broken", 500) })
 	mux.HandleFunc("/nothing", func(w http.ResponseWriter, r *http.Request) {})
 	mux.HandleFunc("/panic", func(w http.ResponseWriter, r *http.Request) { panic("on purpose") })
