@@ -70,12 +70,13 @@ static void search(const struct gotypes *ts, struct str package, struct gotype_w
 			return;
 }
 
+/* v3, and v1.0.0 as the standard library's crypto has it. */
 static bool is_version(struct str s)
 {
 	if (s.n < 2 || s.p[0] != 'v')
 		return false;
 	for (size_t i = 1; i < s.n; i++)
-		if (s.p[i] < '0' || s.p[i] > '9')
+		if ((s.p[i] < '0' || s.p[i] > '9') && s.p[i] != '.')
 			return false;
 	return true;
 }
