@@ -25,7 +25,7 @@ struct str text_cut(struct str s, size_t max)
 
 int text_utf8(struct str *s, struct arena *arena)
 {
-	static const char replacement[] = "\xef\xbf\xbd";
+	static const char replacement[3] = { (char)0xef, (char)0xbf, (char)0xbd }; /* U+FFFD */
 	size_t at = utf8_valid(s->p, s->n), bad = 0, n = 0, valid;
 	char *copy;
 
@@ -42,8 +42,8 @@ int text_utf8(struct str *s, struct arena *arena)
 		n += valid;
 		at += valid;
 		if (at < s->n) {
-			memcpy(copy + n, replacement, 3);
-			n += 3;
+			memcpy(copy + n, replacement, sizeof(replacement));
+			n += sizeof(replacement);
 		}
 	}
 	*s = (struct str){ copy, n };

@@ -159,8 +159,8 @@ static struct str tracestate(struct str s)
 	return s.n ? s : (struct str){ NULL, 0 };
 }
 
-/* The kubelet says who it is. Other probers (sidecars, load balancers) ask for the paths that the pod
- * declares; "/" is too much everybody's. */
+/* The kubelet says who it is. Other probers (sidecars, load balancers) ask for the paths that the
+ * pod declares; "/" is too much everybody's. */
 static bool is_health_probe(const struct strings *s, struct str path, const struct decode *with)
 {
 	static const char kubelet[] = "kube-probe/";
