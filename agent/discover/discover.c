@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define MS 1000000ULL
@@ -29,6 +30,7 @@
 	20 /* of the time, at most one part in so many goes into scans that hints ask for */
 #define BEAT_MS    2000
 #define EVENTS_MAX 64
+#define FILES_MAX  65536
 
 /* Data of the epoll events; pidfds have TRACKER_PIDFD. */
 enum source { SOURCE_STOP, SOURCE_EXECS, SOURCE_WORKER, SOURCE_KUBELET };
@@ -122,6 +124,18 @@ static void exec_drain(void *arg, void (*fn)(const struct exec_event *ev, void *
 	(void)ring_buffer__consume(arg);
 }
 
+/* A traced process takes four fds, one that waits for its pod takes one; some runtimes start us
+ * with 1024. */
+static void raise_file_limit(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= FILES_MAX)
+		return;
+	files.rlim_cur = files.rlim_max < FILES_MAX ? files.rlim_max : FILES_MAX;
+	(void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
 int discover_new(struct discover **out, const struct config *cfg, struct attach *a,
 		 struct targets *t)
 {
@@ -132,6 +146,7 @@ int discover_new(struct discover **out, const struct config *cfg, struct attach 
 	struct discover *d;
 	int err = tracer_new(&tracer, cfg, a, t);
 
+	raise_file_limit();
 	if (err)
 		return fail(err, "discover: %s", strerror(-err));
 	backend = tracer_backend(tracer);

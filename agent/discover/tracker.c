@@ -22,10 +22,11 @@ static const uint64_t young_ns[] = { 100 * MS, 300 * MS, 1 * S, 2 * S };
  * sandboxes are not. */
 #define LATER_END_NS       (60 * S)
 #define NO_MEMORY_NS       (10 * S)
-/* Failures of the worker: 1 s, doubled, so often. */
+/* Failures of the worker: 1 s, doubled, for ever: slots get free. A process that the worker finds
+ * gone and we do not: so often. */
 #define FAILED_FIRST_NS    (1 * S)
 #define FAILED_MOST_NS     (60 * S)
-#define FAILED_RETRIES     5
+#define GONE_RETRIES       5
 /* Programs that come and go by the thousand are not worth remembering between two scans, unless
  * they are selected. */
 #define FLEETING_MAX       2048
@@ -135,7 +136,7 @@ static void show_refusal(struct tracker *t, struct entry *e)
 	};
 
 	roster_set(t->roster, e, states[e->result->outcome], "%s", e->result->reason);
-	if (e->result->outcome == WORKER_FAILED && e->retries < FAILED_RETRIES && !e->retry_ns)
+	if (e->result->outcome == WORKER_FAILED && !e->retry_ns)
 		retry_in(t, e, doubled(FAILED_FIRST_NS, e->retries, FAILED_MOST_NS));
 }
 
@@ -382,7 +383,7 @@ static void take_result(struct tracker *t, struct worker_result *result)
 		stat_add(detach_total, 1);
 		r->traced = NULL;
 	} else if (e && r->outcome == WORKER_GONE) {
-		if (e->retries >= FAILED_RETRIES)
+		if (e->retries >= GONE_RETRIES)
 			roster_set(t->roster, e, ROSTER_FAILED, "%s", r->reason);
 		else
 			retry_in(t, e, UNREADABLE_NS << e->retries);

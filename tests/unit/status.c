@@ -25,7 +25,7 @@ static void set_up(void)
 		" \"status\": {\"phase\": \"Running\", \"containerStatuses\": [{\"name\": \"app\", "
 		"\"containerID\":"
 		" \"containerd://" ID "\"}]}}, {\"metadata\": {\"uid\": \"u2\", \"name\": "
-				      "\"admin\", \"namespace\": \"shop\"}}]}";
+		"\"admin\", \"namespace\": \"shop\"}}]}";
 	char err[160];
 
 	cr_assert_eq(roster_new(&roster), 0);
