@@ -14,8 +14,7 @@ go_for() {
 	local patch
 	if [ -x "/usr/lib/$1/bin/go" ]; then echo "/usr/lib/$1/bin/go"; return; fi
 	case $1 in
-	go-1.17) patch=13 ;; go-1.18) patch=10 ;; go-1.19) patch=13 ;; go-1.20) patch=14 ;; go-1.21) patch=13 ;; go-1.22) patch=12 ;;
-	go-1.23) patch=5 ;; go-1.24) patch=4 ;; go-1.25) patch=5 ;; go-1.26) patch=8 ;; go-1.27) patch=3 ;;
+	go-1.19) patch=13 ;; go-1.21) patch=13 ;; go-1.22) patch=12 ;; go-1.23) patch=5 ;; go-1.26) patch=8 ;; go-1.27) patch=3 ;;
 	*) echo "build.sh: no Go called $1" >&2; return 1 ;;
 	esac
 	echo "env GOTOOLCHAIN=go${1#go-}.$patch go"
@@ -36,7 +35,7 @@ build() {
 	relr) cgo=1 args=(-buildmode=pie "-ldflags=-s -w -linkmode=external -extldflags=-Wl,-z,pack-relative-relocs") ;;
 	*) echo "build.sh: what is $1?" >&2; return 1 ;;
 	esac
-	[ "$version" = go1.17 ] || args+=(-buildvcs=false)
+	args+=(-buildvcs=false)
 	# GOFLAGS must not be empty: an empty one means that of the user's settings, which old versions may not know.
 	# shellcheck disable=SC2086
 	(cd "$source" && GOFLAGS=-trimpath=false GOWORK=off CGO_ENABLED=$cgo $go build "${args[@]}" -o "$out/.$1.new" .) >"$out/$1.log" 2>&1 ||
