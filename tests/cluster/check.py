@@ -425,6 +425,13 @@ def the_charts_tests_render_what_helm_renders():
         raise Failed(done.stdout + done.stderr)
 
 
+def the_api_server_takes_every_golden_render():
+    for file in sorted((k8s.ROOT / "tests/chart/golden").glob("*.yaml")):
+        documents = [d for d in re.split(r"(?m)^---\n", file.read_text()) if "apiVersion: monitoring.coreos.com" not in d]
+        taken = kubectl("apply", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-", stdin="---\n".join(documents))
+        expect_in(file.name, "daemonset.apps/", taken)
+
+
 def nothing_is_left(namespace_goes):
     kinds = ["daemonset", "pod", "configmap", "serviceaccount", "service", "clusterrole", "clusterrolebinding",
              "networkpolicy", "secret"]
@@ -489,7 +496,7 @@ WAYS = {
         the_kubelets_certificate_is_the_clusters, the_charts_tests_render_what_helm_renders,
         helm_installs_with_default_values, *INSTALLED, the_clusters_authority_is_trusted, the_metrics_page_is_what_prometheus_wants,
         every_span_is_accounted_for, a_real_prometheus_scrapes_the_agent_and_evaluates_the_alerts, helms_own_test_passes,
-        the_agent_checks_itself_in_its_pod, a_changed_value_rolls_the_agent, the_status_page_is_for_port_forwards_only,
+        the_agent_checks_itself_in_its_pod, the_api_server_takes_every_golden_render, a_changed_value_rolls_the_agent, the_status_page_is_for_port_forwards_only,
         the_annotation_taken_away_removes_the_probes, the_annotation_given_again_brings_them_back,
         a_new_pod_is_traced_as_it_comes, every_kind_of_workload_and_container_is_traced_under_its_name,
         a_container_that_crashes_is_traced_again, the_agent_never_restarted_and_has_nothing_to_complain_of,
