@@ -236,8 +236,10 @@ static int index_containers(struct pods *pods)
 
 	for (size_t i = 0; i < pods->n; i++)
 		n += pods->pods[i].ncontainers;
-	pods->by_id = n ? podspec_get(&pods->memory, n * sizeof(*pods->by_id)) : NULL;
-	if (n && !pods->by_id)
+	if (n == 0)
+		return 0;
+	pods->by_id = podspec_get(&pods->memory, n * sizeof(*pods->by_id));
+	if (!pods->by_id)
 		return -ENOMEM;
 	for (size_t i = 0; i < pods->n; i++) {
 		const struct pod *pod = &pods->pods[i];
@@ -247,8 +249,7 @@ static int index_containers(struct pods *pods)
 				pods->by_id[pods->nby_id++] =
 					(struct container_row){ &pod->containers[c], pod };
 	}
-	if (pods->nby_id)
-		qsort(pods->by_id, pods->nby_id, sizeof(*pods->by_id), compare_rows);
+	qsort(pods->by_id, pods->nby_id, sizeof(*pods->by_id), compare_rows);
 	return 0;
 }
 

@@ -446,7 +446,7 @@ int proc_load_bias(const char *proc_root, int pid, uint64_t *bias)
 	maps = fdopen(maps_fd, "r");
 	if (!maps)
 		return -errno;
-	maps_fd = -1;
+	(void)take_fd(maps_fd); /* the stream closes it */
 	/* Overlay file systems show another device in maps than stat does, and some another inode:
 	 * either sign will do. */
 	while (fgets(line, sizeof(line), maps)) {

@@ -53,7 +53,7 @@ static int excerpt(const struct reply *r)
 {
 	size_t n = 0;
 
-	while (n < r->size && n < 160 && (unsigned char)r->body[n] >= ' ' &&
+	while (r->body && n < r->size && n < 160 && (unsigned char)r->body[n] >= ' ' &&
 	       (unsigned char)r->body[n] < 0x7f)
 		n++;
 	return (int)n;

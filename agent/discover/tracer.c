@@ -300,13 +300,13 @@ static void tracer_trace(void *arg, const struct worker_job *job, struct worker_
 
 	if (fd < 0)
 		return;
-	traced = calloc(1, sizeof(*traced));
 	exe = plans_get(t->plans, fd);
 	(void)snprintf(out->go_version, sizeof(out->go_version), "%s", exe->go_version);
 	if (exe->why != GOBIN_OK) {
 		refuse(exe, out);
 		return;
 	}
+	traced = calloc(1, sizeof(*traced));
 	if (!traced) {
 		verdict(out, WORKER_FAILED, "no memory");
 		return;
