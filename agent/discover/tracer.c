@@ -318,13 +318,11 @@ static void tracer_trace(void *arg, const struct worker_job *job, struct worker_
 	} else {
 		attach(t, job, exe, fd, traced, out);
 	}
-	describe(t, exe->plan,
-		 out); /* last: a library that the kernel refuses is known as such now */
+	/* Last: a library that the kernel refuses is known as such now. */
+	describe(t, exe->plan, out);
 	if (out->outcome == WORKER_TRACED)
 		out->traced = take(traced);
 	out->took_ns = now_ns() - begin;
-	if (out->outcome == WORKER_TRACED)
-		stat_observe(attach, out->took_ns);
 	log_debug("worker: process %d (%s): %s, %.1f ms", job->proc.pid, job->proc.exe, out->reason,
 		  (double)out->took_ns / 1e6);
 }

@@ -394,6 +394,7 @@ static void take_result(struct tracker *t, struct worker_result *result)
 				 "messages left out)",
 				 e->proc.pid, e->proc.exe, r->reason, (unsigned long long)skipped);
 		if (r->outcome == WORKER_TRACED) {
+			stat_observe(attach, tracker_now() - e->found_ns);
 			e->retries = 0;
 			e->traced = r->traced;
 			t->roster->probes += r->nprobes;
