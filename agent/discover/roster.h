@@ -32,6 +32,7 @@ struct entry {
 	unsigned int scan;    /* the last scan that saw it */
 	int pidfd;            /* of one that may be traced, else -1 */
 	bool fleeting;        /* seen at execve, and in no scan since */
+	bool again;           /* it has failed, and is to be tried once more */
 	/* What decide() wants of it, and how far that is. */
 	bool wanted, working,
 		later; /* to be traced; a job is under way; a newer pod list has to tell */

@@ -154,14 +154,16 @@ static void want(struct tracker *t, struct entry *e, const struct decision *d,
 	}
 	if (e->traced) {
 		roster_set(t->roster, e, ROSTER_TRACED, "%s", d->reason);
-	} else if (e->result) {
+	} else if (e->result && !e->again) {
 		show_refusal(t, e);
-	} else if (watch(t, e)) {
-		roster_set(t->roster, e, ROSTER_PENDING, "probes are being attached: %s",
-			   d->reason);
-		submit(t, e, on);
-	} else {
+	} else if (!watch(t, e)) {
 		lose(t, e, "the process has ended");
+	} else {
+		e->again = false;
+		if (!e->result) /* else its last failure is shown until there is news */
+			roster_set(t->roster, e, ROSTER_PENDING, "probes are being attached: %s",
+				   d->reason);
+		submit(t, e, on);
 	}
 }
 
@@ -399,6 +401,7 @@ static void take_result(struct tracker *t, struct worker_result *result)
 			e->traced = r->traced;
 			t->roster->probes += r->nprobes;
 		}
+		free(e->result);
 		e->result = take(r);
 	}
 	if (e && e->wanted)
@@ -424,8 +427,7 @@ static bool retry_one(struct entry *e, void *arg)
 		return true;
 	e->retry_ns = 0;
 	e->retries++;
-	if (e->state == ROSTER_FAILED)
-		free(take(e->result));
+	e->again = e->state == ROSTER_FAILED;
 	look(t, e->proc.pid, HOW_RETRY, 0);
 	return true;
 }
