@@ -9,6 +9,7 @@
 #include "base/stats.h"
 #include "commands.h"
 #include "discover/discover.h"
+#include "discover/kubelet.h"
 #include "export/export.h"
 #include "export/otlp_url.h"
 #include "trace/ring.h"
@@ -79,30 +80,59 @@ static void log_memory(const struct config *cfg, const struct attach *attach)
 		 (double)cfg->ring_size / 1048576, cfg->targets_max);
 }
 
-/* Whom it looks for, and where spans go: the two things that are most often not what one thought.
- */
-static void log_intent(const struct config *cfg)
+/* "otlp http://host:4318/v1/traces, stdout" */
+static void describe_exporters(char *out, size_t size, const struct config *cfg)
 {
-	char where[512] = "";
-	size_t n = 0;
+	size_t n = (size_t)snprintf(out, size, "%s", cfg->exporters.n ? "" : "nowhere");
 
-	for (size_t i = 0; i < cfg->exporters.n && n < sizeof(where); i++) {
+	for (size_t i = 0; i < cfg->exporters.n && n < size; i++) {
 		const char *name = cfg->exporters.v[i], *bad;
 		char url[256] = "";
 
 		if (strcmp(name, "otlp") == 0 && otlp_url(url, sizeof(url), cfg, &bad) != 0)
 			(void)snprintf(url, sizeof(url), "?");
-		n += (size_t)snprintf(where + n, sizeof(where) - n, "%s%s%s%s", n ? ", " : "", name,
+		n += (size_t)snprintf(out + n, size - n, "%s%s%s%s", i ? ", " : "", name,
 				      *url ? " " : "", url);
 	}
-	if (strcmp(cfg->discovery_mode, "annotation") == 0)
-		log_info("agent: traces pods with the annotation %s/instrument: \"true\"; spans go "
-			 "to: %s",
-			 cfg->annotation_prefix, n ? where : "nowhere");
+}
+
+/* Paths are matched whole: a glob that can begin no absolute path is a mistake. */
+static void warn_of_relative(const struct config *cfg)
+{
+	for (size_t i = 0; i < cfg->select_executables.n; i++)
+		if (!strchr("/*?[", cfg->select_executables.v[i][0]))
+			log_warn("agent: discovery.executables: '%s' matches no process: whole "
+				 "paths are compared, write /path/to/%s or */%s",
+				 cfg->select_executables.v[i], cfg->select_executables.v[i],
+				 cfg->select_executables.v[i]);
+}
+
+/* Whom it looks for, and where spans go: the two things that are most often not what one thought.
+ */
+static void log_intent(const struct config *cfg)
+{
+	bool named = cfg->select_executables.n || cfg->select_pids.n;
+	const char *also =
+		named ? ", and the processes that discovery.executables and .pids name" : "";
+	char where[512];
+
+	describe_exporters(where, sizeof(where), cfg);
+	warn_of_relative(cfg);
+	if (!kubelet_wanted(cfg) && !named)
+		log_warn("agent: nothing will be traced: no kubelet is asked for pods, and neither "
+			 "discovery.executables nor discovery.pids names a process");
+	else if (!kubelet_wanted(cfg))
+		log_info("agent: traces the processes that discovery.executables and .pids name; "
+			 "spans go to: %s",
+			 where);
+	else if (strcmp(cfg->discovery_mode, "annotation") == 0)
+		log_info("agent: traces pods with the annotation %s/instrument: \"true\"%s; spans "
+			 "go to: %s",
+			 cfg->annotation_prefix, also, where);
 	else
 		log_info("agent: traces by discovery.mode %s, and pods with the annotation "
 			 "%s/instrument: \"true\"; spans go to: %s",
-			 cfg->discovery_mode, cfg->annotation_prefix, n ? where : "nowhere");
+			 cfg->discovery_mode, cfg->annotation_prefix, where);
 }
 
 static int open_stages(struct agent *a)

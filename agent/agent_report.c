@@ -180,7 +180,7 @@ void agent_summary(void)
 	STATS(X)
 #undef X
 	log_info("agent: done: %llu spans produced, %llu exported, %llu sampled out, %llu "
-		 "dropped%s; %llu processes were traced",
+		 "dropped%s; processes traced: %llu",
 		 (unsigned long long)stat_get(spans_produced),
 		 (unsigned long long)stat_get(spans_exported),
 		 (unsigned long long)stat_get(spans_sampled_out), (unsigned long long)total,

@@ -290,10 +290,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-static void tracer_trace(void *arg, const struct worker_job *job, struct worker_result *out)
+static void trace(struct tracer *t, const struct worker_job *job, struct worker_result *out)
 {
-	struct tracer *t = arg;
-	uint64_t begin = now_ns();
 	auto_close int fd = open_exe(t, job, out);
 	auto_free struct traced *traced = NULL;
 	const struct analysed *exe;
@@ -322,9 +320,30 @@ static void tracer_trace(void *arg, const struct worker_job *job, struct worker_
 	describe(t, exe->plan, out);
 	if (out->outcome == WORKER_TRACED)
 		out->traced = take(traced);
-	out->took_ns = now_ns() - begin;
-	log_debug("worker: process %d (%s): %s, %.1f ms", job->proc.pid, job->proc.exe, out->reason,
+}
+
+/* A process in no pod was named on its own: whoever did that wants to hear what became of it. What
+ * a wide glob matches besides Go programs is not told one by one. */
+static void log_outcome(const struct worker_job *job, const struct worker_result *out)
+{
+	static struct log_limit limit;
+	bool traced = out->outcome == WORKER_TRACED,
+	     never = out->outcome == WORKER_NOT_GO || out->outcome == WORKER_UNSUPPORTED;
+	uint64_t skipped;
+	bool tell = !job->pod && (traced || (never && log_allow(&limit, &skipped)));
+
+	log_write(tell ? LOG_INFO : LOG_DEBUG, "discover: process %d (%s) is %s: %s; %.1f ms",
+		  job->proc.pid, job->proc.exe, traced ? "traced" : "not traced", out->reason,
 		  (double)out->took_ns / 1e6);
+}
+
+static void tracer_trace(void *arg, const struct worker_job *job, struct worker_result *out)
+{
+	uint64_t begin = now_ns();
+
+	trace(arg, job, out);
+	out->took_ns = now_ns() - begin;
+	log_outcome(job, out);
 }
 
 static void tracer_untrace(void *arg, struct traced **list, size_t n)

@@ -72,15 +72,20 @@ static int prepare_maps(struct bpf_object *object, const struct core *core,
 	return 0;
 }
 
-/* The dispatcher's PROG_ARRAY takes programs of its own kind only. */
+/* The dispatcher's PROG_ARRAY takes programs of its own kind only. libbpf is asked for its attach
+ * type, as the kernel headers of Debian 12 do not name it. */
 static void prepare_programs(struct bpf_object *object)
 {
+	enum bpf_attach_type multi;
+	enum bpf_prog_type type;
 	struct bpf_program *prog;
 
+	if (libbpf_prog_type_by_name("uprobe.multi", &type, &multi) != 0)
+		return; /* the load will fail, and say why */
 	bpf_object__for_each_program(prog, object)
 	{
-		if (bpf_program__type(prog) == BPF_PROG_TYPE_KPROBE)
-			(void)bpf_program__set_expected_attach_type(prog, BPF_TRACE_UPROBE_MULTI);
+		if (bpf_program__type(prog) == type)
+			(void)bpf_program__set_expected_attach_type(prog, multi);
 	}
 }
 
