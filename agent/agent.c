@@ -99,12 +99,14 @@ static void describe_exporters(char *out, size_t size, const struct config *cfg)
 /* Paths are matched whole: a glob that can begin no absolute path is a mistake. */
 static void warn_of_relative(const struct config *cfg)
 {
-	for (size_t i = 0; i < cfg->select_executables.n; i++)
-		if (!strchr("/*?[", cfg->select_executables.v[i][0]))
-			log_warn("agent: discovery.executables: '%s' matches no process: whole "
-				 "paths are compared, write /path/to/%s or */%s",
-				 cfg->select_executables.v[i], cfg->select_executables.v[i],
-				 cfg->select_executables.v[i]);
+	for (size_t i = 0; i < cfg->select_executables.n; i++) {
+		const char *glob = cfg->select_executables.v[i], *slash = strrchr(glob, '/');
+
+		if (!strchr("/*?[", glob[0]))
+			log_warn("agent: discovery.executables: '%s' matches no process: it is "
+				 "compared with whole paths, so write /path/to/%s or */%s",
+				 glob, slash ? slash + 1 : glob, slash ? slash + 1 : glob);
+	}
 }
 
 /* Whom it looks for, and where spans go: the two things that are most often not what one thought.
