@@ -31,7 +31,11 @@ REQUESTS = (("GET", "/fast"), ("GET", "/fast?color=blue"), ("GET", "/slow"), ("G
 
 
 def say(text=""):
-    print(text, flush=True)
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # `| head`: nobody reads any more, so end as if asked to
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def needs():
@@ -152,7 +156,8 @@ def main():
     if missing:
         say("The demo needs:\n" + "\n".join(f"  - {m}" for m in missing))
         return 1
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda n, _: sys.exit(128 + n))
     with tempfile.TemporaryDirectory(prefix="spoor-demo-") as folder:
         demo = Demo(folder)
         try:

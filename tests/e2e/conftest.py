@@ -1,5 +1,6 @@
 """Fixtures: a node for each test, one that a whole file shares, and the two that decide what a machine cannot run."""
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from harness.node import Node, make_pki  # noqa: E402
-from harness.paths import agent_binary  # noqa: E402
+from harness.paths import WORK, agent_binary  # noqa: E402
 
 
 def pytest_configure(config):
@@ -41,3 +42,12 @@ def shared(tmp_path_factory, pki, request):
     it = Node(tmp_path_factory.mktemp(request.module.__name__), pki)
     yield it
     it.close()
+
+
+@pytest.fixture(scope="session")
+def pretend():
+    """A program whose process shows any file as its own; see hostile/pretend.c."""
+    source, out = Path(__file__).parent / "hostile" / "pretend.c", WORK / "bin" / "pretend"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["gcc", "-O1", "-fno-stack-protector", "-fcf-protection=none", "-static", "-no-pie", "-o", out, source], check=True)
+    return out

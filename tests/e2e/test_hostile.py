@@ -3,13 +3,12 @@ import shutil
 import struct
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
 from harness.load import Request, send
 from harness.node import server
-from harness.paths import WORK, agent_binary
+from harness.paths import agent_binary
 from harness.pods import ANNOTATION, Pod
 from harness.process import cpu, rss
 from harness.wait import until
@@ -100,15 +99,6 @@ def blank(data, header):
 def rig(shared):
     sink = shared.sink()
     return shared, sink, shared.agent(sink)
-
-
-@pytest.fixture(scope="module")
-def pretend():
-    """A program whose process shows any file as its own; see hostile/pretend.c."""
-    source, out = Path(__file__).parent / "hostile" / "pretend.c", WORK / "bin" / "pretend"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["gcc", "-O1", "-fno-stack-protector", "-fcf-protection=none", "-static", "-no-pie", "-o", out, source], check=True)
-    return out
 
 
 @pytest.mark.parametrize("name", CHANGES)

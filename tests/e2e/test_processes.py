@@ -1,5 +1,6 @@
 """The agent beside other processes: who is left alone, PID namespaces, two agents, restarts, churn, memory."""
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -12,7 +13,7 @@ from harness import truth
 from harness.load import Request, count, send
 from harness.node import server
 from harness.pods import ANNOTATION, Container, Pod
-from harness.process import rss
+from harness.process import cpu, rss
 from harness.wait import until
 
 
@@ -192,6 +193,29 @@ def test_twenty_traced_programs_cost_little_memory_and_it_comes_back(node):
     assert rss(agent.real_pid) < twenty + (1 << 20)
 
 
+def test_twenty_large_programs_cost_little_memory_and_time(node, pretend):
+    """Field case 19: 20 files of 30-40 MB, none the same, one after the other through the analysis."""
+    import thirdparty
+    program = thirdparty.debian_program("caddy")
+    agent = node.agent(node.sink())
+    first = node.run(pretend, program)
+    agent.wait_traced(first.pid, 40)
+    one, used = rss(agent.real_pid), cpu(agent.real_pid)
+    targets = []
+    for i in range(20):
+        copy = node.folder / f"large-{i}"
+        shutil.copy(program, copy)
+        targets.append(node.run(pretend, copy, pod=Pod.of_deployment(opted_in=False)))
+        targets[-1].process.record("pretending")
+    for target in targets:
+        target.pod.annotations[ANNOTATION] = "true"
+    for target in targets:
+        agent.wait_traced(target.pid, 30)
+        Path(target.process.argv[-1]).unlink()
+    assert rss(agent.real_pid) - one < 6 << 20, f"{one >> 10} KB with one, {rss(agent.real_pid) >> 10} KB with 21"
+    assert cpu(agent.real_pid) - used < 3, "some 50 ms each"
+
+
 def test_a_full_target_table_is_told_and_room_is_used_again(node):
     sink = node.sink()
     agent = node.agent(sink, targets__max=2)
@@ -265,7 +289,6 @@ def test_health_stays_good_under_load_and_idle(node):
     agent.wait_traced(target.pid)
     count(target.port, 3, workers=8)
     assert agent.get("/healthz")[0] == 200
-    from harness.process import cpu
     time.sleep(2)
     begin = cpu(agent.real_pid)
     time.sleep(5)
