@@ -8,6 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from harness.gobuild import NoGo  # noqa: E402
 from harness.node import Node, make_pki  # noqa: E402
 from harness.paths import WORK, agent_binary  # noqa: E402
 
@@ -21,6 +22,15 @@ def pytest_sessionstart(session):
         pytest.exit("these tests load BPF programs and make control groups: run them as root", returncode=1)
     if not agent_binary().exists():
         pytest.exit(f"{agent_binary()} is missing: ./run build", returncode=1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """A Go version that this machine cannot have is a reason to skip; test_versions.py tells which ones may be missing."""
+    try:
+        return (yield)
+    except NoGo as e:
+        pytest.skip(str(e))
 
 
 @pytest.fixture(scope="session")

@@ -112,9 +112,9 @@ def test_fifty_restarts_of_the_agent_leave_nothing_behind(node):
     target = node.run(program)
     assert target.port
     before = text_of(target.pid, program)
-    total = []
+    agent, total = node.agent(sink, start=False), []
     for i in range(50):
-        agent = node.agent(sink, start=i == 0, ready=i == 0) if i == 0 else agent.start()
+        agent.start()
         agent.wait_traced(target.pid)
         total += send(target.port, [Request("/fast")])
         agent.stop(signal.SIGKILL if i % 5 == 4 else signal.SIGTERM, code=None if i % 5 == 4 else 0)

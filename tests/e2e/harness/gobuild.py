@@ -12,7 +12,7 @@ from .paths import WORK
 
 # Versions of the matrix and how to call each: Debian keeps older ones apart, newer ones come as Go's own toolchain modules.
 VERSIONS = ("1.19", "1.21", "1.22", "1.23", "1.26", "1.27")
-NEWEST_1_27 = "go1.27.3"
+TOOLCHAINS = {"1.21": "go1.21.13", "1.22": "go1.22.12", "1.23": "go1.23.5", "1.26": "go1.26.8", "1.27": "go1.27.3"}
 
 # name -> (go build arguments, CGO_ENABLED)
 FLAVOURS = {
@@ -46,8 +46,11 @@ def go_command(version):
     on_path = shutil.which("go")
     if on_path and _version(on_path, {"GOTOOLCHAIN": "local"}).startswith(f"go{version}"):
         return on_path, {"GOTOOLCHAIN": "local"}
-    if on_path and version == "1.27":
-        return on_path, {"GOTOOLCHAIN": NEWEST_1_27}
+    if version in TOOLCHAINS:
+        try:
+            return _any_go()[0], {"GOTOOLCHAIN": TOOLCHAINS[version]}
+        except NoGo:
+            pass
     raise NoGo(f"Go {version} is not installed (golang-{version}-go, or set GO_{version.replace('.', '_')})")
 
 

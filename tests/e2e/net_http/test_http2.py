@@ -4,7 +4,7 @@ import time
 import pytest
 
 from harness import gobuild, truth
-from harness.gobuild import VERSIONS, installed
+from harness.gobuild import VERSIONS
 from harness.load import Request, send
 from harness.node import NET_HTTP, server
 
@@ -21,7 +21,6 @@ def streams(n=50, each=6):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_fifty_streams_on_one_tls_connection_are_never_mixed_up(rig, version):
     """Field case 9."""
-    assert installed(version), f"Go {version} is needed"
     target = rig.run(server(version), "-truth", "-tls")
     requests = send(target.ports["tls"], streams(), proto="h2", workers=50, conns=1)
     assert {r.proto for r in requests} == {"HTTP/2.0"} and len({r.local for r in requests}) == 1
@@ -45,7 +44,6 @@ def test_unencrypted_http2_of_net_http(rig, version):
 
 @pytest.mark.parametrize("version", [pytest.param(v, marks=SLOW) if v in ("1.21", "1.22") else v for v in VERSIONS])
 def test_h2c_of_x_net_is_traced_and_its_prefaces_are_not(rig, version):
-    assert installed(version), f"Go {version} is needed"
     program = gobuild.build(NET_HTTP / "xh2c", go=version, require=(f"golang.org/x/net@{XNET[version]}",))
     target = rig.run(program)
     port = target.ports["h2c"]
