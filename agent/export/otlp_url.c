@@ -127,9 +127,9 @@ int otlp_url(char *out, size_t n, const struct config *cfg, const char **bad)
 		err = append_path(u);
 	if (err == 0 && curl_url_get(u, CURLUPART_URL, &url, 0) != CURLUE_OK)
 		err = -EINVAL;
-	if (err == 0 && strlen(url) >= n)
+	if (err == 0 && (!url || strlen(url) >= n))
 		err = -EINVAL;
-	if (err < 0) {
+	if (err < 0 || !url) {
 		*bad = text;
 		return err;
 	}

@@ -168,7 +168,7 @@ static int in_use(const struct field_sources *from, struct wanted *w, struct dwa
 	if (err)
 		return err;
 	for (size_t i = 0; i < set.n; i++) {
-		if (from->types->types && !used[i])
+		if (!list[i] || (from->types->types && !used[i]))
 			continue;
 		of[*n] = list[i];
 		out[(*n)++] = (struct dwarf_want){ list[i]->package, list[i]->name, 0 };

@@ -1,10 +1,11 @@
 /*
- * floor - hangs empty, counting programs on places of one executable, and waits for SIGTERM: the least that any tracer costs, and
- * a counter of calls for the bench.
+ * floor - hangs empty, counting programs on places of one executable, and waits for SIGTERM: the
+ *least that any tracer costs, and a counter of calls for the bench.
  *
  *	floor OBJECT EXECUTABLE PID OFFSET...
  *
- * Offsets are file offsets (0x...); PID -1 means every process. At its end it prints the number of hits of each place.
+ * Offsets are file offsets (0x...); PID -1 means every process. At its end it prints the number of
+ *hits of each place.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -42,9 +43,11 @@ int main(int argc, char **argv)
 	if (!obj || bpf_object__load(obj) < 0)
 		return 1;
 	LIBBPF_OPTS(bpf_uprobe_multi_opts, o, .offsets = offsets, .cookies = cookies, .cnt = n);
-	struct bpf_program *prog = bpf_object__find_program_by_name(obj, getenv("FLOOR_COUNT") ? "count" : "empty");
+	struct bpf_program *prog =
+		bpf_object__find_program_by_name(obj, getenv("FLOOR_COUNT") ? "count" : "empty");
 
-	if (!bpf_program__attach_uprobe_multi(prog, (int)strtol(argv[3], NULL, 10), argv[2], NULL, &o)) {
+	if (!bpf_program__attach_uprobe_multi(prog, (int)strtol(argv[3], NULL, 10), argv[2], NULL,
+					      &o)) {
 		(void)fprintf(stderr, "floor: cannot attach to %s: %s\n", argv[2], strerror(errno));
 		return 1;
 	}

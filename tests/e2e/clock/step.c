@@ -1,4 +1,5 @@
-/* step.c - preloaded into the agent: adds the seconds written in $STEP_FILE to its wall clock, as if somebody had set it. */
+/* step.c - preloaded into the agent: adds the seconds written in $STEP_FILE to its wall clock, as
+ * if somebody had set it. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
-/* pretend.c - becomes a process whose /proc/PID/exe is the FILE given, whatever is in it: for tests of what an agent does with
- * files that no kernel would run. Leaves its own text (so that the kernel lets go of the file), says "pretending", sleeps.
- * x86-64; static, not PIE; needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN. */
+/* pretend.c - becomes a process whose /proc/PID/exe is the FILE given, whatever is in it: for tests
+ * of what an agent does with files that no kernel would run. Leaves its own text (so that the
+ * kernel lets go of the file), says "pretending", sleeps. x86-64; static, not PIE; needs
+ * CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/prctl.h>
@@ -27,7 +28,10 @@ static inline __attribute__((always_inline)) long call(long n, long a, long b, l
 	register long r10 __asm__("r10") = d;
 	register long r8 __asm__("r8") = 0;
 
-	__asm__ volatile("syscall" : "=a"(ret) : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8) : "rcx", "r11", "memory");
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+			 : "rcx", "r11", "memory");
 	return ret;
 }
 
@@ -49,7 +53,8 @@ STAGE2 static void stage2(struct plan *p)
 
 int main(int argc, char **argv)
 {
-	char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE | PROT_EXEC,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct plan *p = (struct plan *)(page + 4096);
 	int fd = argc == 2 ? open(argv[1], O_RDONLY) : -1;
 	uint64_t at = (uint64_t)page;
@@ -59,9 +64,18 @@ int main(int argc, char **argv)
 	memcpy(page, __start_after, (size_t)(__stop_after - __start_after));
 	p->from = (uint64_t)__executable_start & ~4095ull;
 	p->len = (((uint64_t)_end + 4095) & ~4095ull) - p->from;
-	p->map = (struct prctl_mm_map){ .start_code = at, .end_code = at + 4096, .start_data = at + 4096, .end_data = at + 8192,
-		.start_brk = at + 16384, .brk = at + 16384, .start_stack = (uint64_t)&p, .arg_start = at, .arg_end = at,
-		.env_start = at, .env_end = at, .exe_fd = (uint32_t)fd };
+	p->map = (struct prctl_mm_map){ .start_code = at,
+					.end_code = at + 4096,
+					.start_data = at + 4096,
+					.end_data = at + 8192,
+					.start_brk = at + 16384,
+					.brk = at + 16384,
+					.start_stack = (uint64_t)&p,
+					.arg_start = at,
+					.arg_end = at,
+					.env_start = at,
+					.env_end = at,
+					.exe_fd = (uint32_t)fd };
 	strcpy(p->done, "{\"pretending\":1}\n");
 	strcpy(p->failed, "{\"failed\":1}\n");
 	p->pause[0] = 3600;
