@@ -295,6 +295,8 @@ def the_metrics_page_is_what_prometheus_wants():
     done = subprocess.run(["promtool", "check", "metrics"], input=body, capture_output=True, text=True)
     if done.returncode:
         raise Failed(f"promtool: {done.stdout}{done.stderr}")
+    m = metrics()
+    expect("attaches that were timed", m["spoor_attach_total"], m["spoor_attach_duration_seconds_count"])
 
 
 def every_span_is_accounted_for():
