@@ -4,6 +4,9 @@
 # For the base image it makes a Debian of the same release out of packages. Needs buildah and mmdebstrap; about 4 minutes.
 . "$(dirname "$0")/common.sh"
 
+for tool in buildah mmdebstrap; do
+	command -v "$tool" >/dev/null || die "needs $tool: apt-get install buildah mmdebstrap"
+done
 out=$(realpath -m "$1")
 work=$(mktemp -d)
 base=$(sed -n 's/^FROM \(debian:[^ ]*\) AS build$/\1/p' "$repository/Dockerfile")

@@ -20,7 +20,7 @@ done
 python=$repository/build/venv/bin/python
 [[ -x $python ]] || python=python3
 results=$CLUSTER_DIR/results
-failed_to_start=0
+broken=0
 
 # What a cluster may change on the machine.
 machine_state() {
@@ -34,13 +34,24 @@ machine_state() {
 # way NAME PIDS CERTIFICATE: one cluster, with the checks of that name.
 way() {
 	if ! CLUSTER_PIDS=$2 CLUSTER_KUBELET_CERTIFICATE=$3 "$here/up.sh"; then
-		failed_to_start=$((failed_to_start + 1))
+		broken=$((broken + 1))
 		tail -n 5 "$log"/*.log >&2
 		return
 	fi
+	local counts
+	counts=$(wc -l <"$results")
 	"$here/enter.sh" "$python" "$here/check.py" "$1" || true
+	if (($(wc -l <"$results") == counts)); then
+		echo "FAIL $1: the checks ended before their time"
+		broken=$((broken + 1))
+	fi
 	if [[ -d $run/node/var/log/pods ]]; then cp -r "$run/node/var/log/pods" "$log/pods-$1"; fi
 }
+
+# Whatever happens, nothing is left, unless asked for.
+finish() { if ! $keep; then "$here/down.sh" 2>/dev/null; fi; }
+trap finish EXIT
+trap 'exit 130' INT TERM
 
 "$here/down.sh" 2>/dev/null
 "$here/build.sh"
@@ -66,6 +77,6 @@ else
 	fi
 fi
 read -r passed failed < <(awk '{ p += $1; f += $2 } END { print p + 0, f + 0 }' "$results")
-failed=$((failed + failed_to_start))
+failed=$((failed + broken))
 echo "$passed passed, $failed failed"
 ((failed == 0 && passed > 0))
