@@ -290,6 +290,7 @@ static void look(struct tracker *t, int pid, enum how how, uint64_t exec_ns)
 		e = roster_add(t->roster, &proc);
 		if (!e)
 			return;
+		e->found_ns = now;
 		e->fleeting = how == HOW_EXEC;
 	}
 	e->proc = proc;
