@@ -26,9 +26,12 @@ struct tracer {
 	struct attach *attach;
 	struct targets *targets;
 	struct plans *plans;
+	struct traced *all; /* that were given out and not taken back */
 };
 
 struct traced {
+	struct traced *next;
+	int pid;
 	struct attached *attached;
 	uint16_t slot;
 };
@@ -228,6 +231,33 @@ static bool still_there(const struct tracer *t, const struct worker_job *job)
 	       start_time == job->proc.start_time;
 }
 
+/* What hangs in that process from before (it has executed itself, its pod's signals have changed,
+ * it was opted out and in again) waits to be detached, and until then each request would be two
+ * spans. */
+static void silence(const struct tracer *t, int pid)
+{
+	for (const struct traced *it = t->all; it; it = it->next)
+		if (it->pid == pid)
+			attach_silence(t->attach, it->attached);
+}
+
+static void remember(struct tracer *t, struct traced *traced, int pid)
+{
+	traced->pid = pid;
+	traced->next = t->all;
+	t->all = traced;
+}
+
+static void forget(struct tracer *t, const struct traced *traced)
+{
+	struct traced **at = &t->all;
+
+	while (*at && *at != traced)
+		at = &(*at)->next;
+	if (*at)
+		*at = traced->next;
+}
+
 static void attach(struct tracer *t, const struct worker_job *job, const struct analysed *exe,
 		   int fd, struct traced *traced, struct worker_result *out)
 {
@@ -254,6 +284,7 @@ static void attach(struct tracer *t, const struct worker_job *job, const struct 
 		return;
 	}
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	silence(t, job->proc.pid);
 	err = attach_process(&traced->attached, t->attach, exe->plan, job->proc.pid, path,
 			     traced->slot, out->generation, bias, &out->nprobes, &why);
 	/* The pid may have been another process's by then. */
@@ -318,8 +349,10 @@ static void trace(struct tracer *t, const struct worker_job *job, struct worker_
 	}
 	/* Last: a library that the kernel refuses is known as such now. */
 	describe(t, exe->plan, out);
-	if (out->outcome == WORKER_TRACED)
+	if (out->outcome == WORKER_TRACED) {
+		remember(t, traced, job->proc.pid);
 		out->traced = take(traced);
+	}
 }
 
 /* A process in no pod was named on its own: whoever did that wants to hear what became of it. What
@@ -352,6 +385,7 @@ static void tracer_untrace(void *arg, struct traced **list, size_t n)
 	auto_free struct attached **attached = calloc(n, sizeof(*attached));
 
 	for (size_t i = 0; i < n; i++) {
+		forget(t, list[i]);
 		if (attached)
 			attached[i] = list[i]->attached;
 		else

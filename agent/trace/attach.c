@@ -271,7 +271,7 @@ static int hang(const struct attach *a, struct attached *t, const struct plan *p
 	return err;
 }
 
-static void clear(const struct attach *a, const struct attached *t)
+void attach_silence(const struct attach *a, const struct attached *t)
 {
 	for (size_t i = 0; i < LIBS_MAX; i++)
 		if (t->libs >> i & 1)
@@ -310,7 +310,7 @@ int attach_process(struct attached **out, struct attach *a, const struct plan *p
 		err = hang(a, t, p, exe_path, pid, generation, nprobes);
 	if (err) {
 		*why = err == -ENODATA ? "nothing to trace in it" : core_link_text(err);
-		clear(a, t);
+		attach_silence(a, t);
 		return err;
 	}
 	*why = NULL;
@@ -376,7 +376,7 @@ void attach_detach(struct attach *a, struct attached **list, size_t n)
 			gone[list[i]->slot] = poll(&exited, 1, 0) == 1 ? GONE_EXITED : GONE_OPT_OUT;
 		libs |= list[i]->libs;
 		/* A probe that runs meanwhile does nothing. */
-		clear(a, list[i]);
+		attach_silence(a, list[i]);
 	}
 	close_links(list, n);
 	for (size_t i = 0; i < LIBS_MAX && gone; i++)

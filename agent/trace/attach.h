@@ -45,6 +45,8 @@ struct attached; /* the link of one process */
 int attach_process(struct attached **out, struct attach *a, const struct plan *p, int pid,
 		   const char *exe_path, uint16_t slot, uint32_t generation, uint64_t bias,
 		   size_t *nprobes, const char **why) must_check;
+/* Its probes do nothing from here on; attach_detach() is still due, and takes longer. */
+void attach_silence(const struct attach *a, const struct attached *attached);
 /* Closes the links (several at once share grace periods), clears the slots and purges what the
  * probes remember of them: counted. Clears the n pointers; empty ones are skipped. */
 void attach_detach(struct attach *a, struct attached **list, size_t n);

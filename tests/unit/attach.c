@@ -401,6 +401,27 @@ Test(attach, after_detaching_a_call_does_nothing_and_what_was_open_is_counted)
 	cr_assert_eq(stat_get(events), 1);
 }
 
+Test(attach, a_process_that_is_traced_anew_before_it_is_detached_gives_one_span_a_call)
+{
+	struct attached *list[2];
+	uint16_t slots[2];
+
+	cr_assert_eq(ring_start(ring), 0);
+	list[0] = follow(getpid(), &slots[0]);
+	(void)toy_place(1);
+	attach_silence(attach, list[0]);
+	list[1] = follow(getpid(), &slots[1]);
+	for (int i = 0; i < 10; i++)
+		(void)toy_place(2);
+	cr_assert_eq(receive(10, NULL), 10);
+	attach_detach(attach, list, 1);
+	cr_assert_eq(stat_get(ops_opt_out), 1, "what was open is counted as ever");
+	(void)toy_place(2);
+	cr_assert_eq(receive(1, NULL), 1, "the other one goes on");
+	cr_assert_eq(stat_get(events), 11);
+	attach_detach(attach, list + 1, 1);
+}
+
 Test(attach, processes_that_have_ended_leave_nothing_behind_and_their_open_operations_are_counted)
 {
 	struct attached *list[8];
