@@ -101,7 +101,7 @@
 	X(kubelet_request, "kubelet_request_duration_seconds", "", "Time of a pod list request to the kubelet", 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10) \
 	X(otlp_request, "otlp_request_duration_seconds", "", "Time of one attempt to deliver a batch", 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30) \
 	X(binary_analysis, "binary_analysis_duration_seconds", "", "Time to read what is needed of an executable", 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5) \
-	X(attach, "attach_duration_seconds", "", "Time to read a process's executable (or know it already) and attach its probes", 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+	X(attach, "attach_duration_seconds", "", "From when a process is first seen, or selected later, to its probes being attached", 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 enum stat_kind { GAUGE, COUNTER };
 

@@ -26,7 +26,7 @@ struct entry {
 	enum roster_state state;
 	char reason[192];
 	uint64_t looked_ns;   /* CLOCK_BOOTTIME: an execve before that is known already */
-	uint64_t found_ns;    /* CLOCK_BOOTTIME: when it was first looked at */
+	uint64_t found_ns;    /* CLOCK_BOOTTIME: when it was first looked at, or selected later */
 	uint64_t retry_ns;    /* CLOCK_BOOTTIME: when to look again, 0: not */
 	unsigned int retries; /* how often that has been done */
 	unsigned int scan;    /* the last scan that saw it */

@@ -30,7 +30,7 @@ static const uint64_t young_ns[] = { 100 * MS, 300 * MS, 1 * S, 2 * S };
 /* Programs that come and go by the thousand are not worth remembering between two scans, unless
  * they are selected. */
 #define FLEETING_MAX       2048
-/* A process that is just starting or ending. */
+/* A process that is just starting or ending, or becoming another program. */
 #define UNREADABLE_NS      (50 * MS)
 #define UNREADABLE_RETRIES 5
 
@@ -126,7 +126,8 @@ static void submit(struct tracker *t, struct entry *e, const struct decide_on *o
 	worker_trace(t->worker, job);
 }
 
-/* The worker has refused it before: that holds until it becomes another program. */
+/* The worker has refused it before: that holds until it becomes another program, but for what may
+ * pass. */
 static void show_refusal(struct tracker *t, struct entry *e)
 {
 	static const enum roster_state states[] = {
@@ -143,9 +144,15 @@ static void show_refusal(struct tracker *t, struct entry *e)
 static void want(struct tracker *t, struct entry *e, const struct decision *d,
 		 const struct decide_on *on)
 {
+	if (e->state == ROSTER_NOT_SELECTED && !e->fleeting)
+		e->found_ns = tracker_now(); /* its pod opts in while it runs */
 	e->fleeting = e->later = false;
 	e->wanted = true;
 	e->signals = d->signals;
+	if (!watch(t, e)) {
+		lose(t, e, "the process has ended");
+		return;
+	}
 	if (e->working)
 		return; /* the result will be looked at in this light */
 	if (e->traced && e->job_signals != e->signals) {
@@ -156,8 +163,6 @@ static void want(struct tracker *t, struct entry *e, const struct decision *d,
 		roster_set(t->roster, e, ROSTER_TRACED, "%s", d->reason);
 	} else if (e->result && !e->again) {
 		show_refusal(t, e);
-	} else if (!watch(t, e)) {
-		lose(t, e, "the process has ended");
 	} else {
 		e->again = false;
 		if (!e->result) /* else its last failure is shown until there is news */
@@ -180,10 +185,10 @@ static void unwant(struct tracker *t, struct entry *e, const struct decision *d)
 		   d->reason);
 	if (!e->fleeting)
 		return;
-	if (t->kubernetes && !e->proc.container_id[0] && e->retries < ARRAY_SIZE(young_ns))
-		retry_in(t, e, young_ns[e->retries]);
-	else if (t->roster->count[ROSTER_NOT_SELECTED] > FLEETING_MAX)
+	if (t->roster->count[ROSTER_NOT_SELECTED] > FLEETING_MAX)
 		roster_remove(t->roster, e, false);
+	else if (t->kubernetes && !e->proc.container_id[0] && e->retries < ARRAY_SIZE(young_ns))
+		retry_in(t, e, young_ns[e->retries]);
 }
 
 static void wait_for_pod(struct tracker *t, struct entry *e, const struct decision *d)
@@ -281,11 +286,16 @@ static void look(struct tracker *t, int pid, enum how how, uint64_t exec_ns)
 			lose(t, e, "the process has ended");
 		return;
 	}
-	if (e && (how == HOW_EXEC || !same_program(e, &proc))) {
-		lose(t, e, "the process has executed another program");
+	moved = e && strcmp(e->proc.container_id, proc.container_id) != 0;
+	/* Who it is was told to the worker: of another container it is another one. */
+	if (e &&
+	    (how == HOW_EXEC || !same_program(e, &proc) || (moved && (e->traced || e->working)))) {
+		lose(t, e,
+		     moved ? "the process is in another container now"
+			   : "the process has executed another program");
 		e = NULL;
 	}
-	moved = !e || strcmp(e->proc.container_id, proc.container_id) != 0;
+	moved = moved || !e;
 	if (!e) {
 		e = roster_add(t->roster, &proc);
 		if (!e)

@@ -524,6 +524,25 @@ Test(discover, a_process_that_moves_into_its_cgroup_late_is_traced)
 	expect_state(CART, "traced", "annotation");
 }
 
+Test(discover, a_traced_process_that_moves_into_a_pod_is_traced_as_that_pods)
+{
+	char *globs[] = { "*/cart-server", NULL };
+	char path[160];
+
+	cfg.select_executables = (struct list){ globs, 1 };
+	process(CART, "cart-server", 10, "");
+	start();
+	expect_live(CART, 1);
+	cr_expect_str_eq(first().container, "");
+	(void)snprintf(path, sizeof(path), "%s/proc/%d/cgroup", dir, CART);
+	write_text(path, "0::/kubepods/podu1/" ID1 "\n");
+	pods(ON, ID1, ON); /* something new: /proc is looked through */
+	for (int i = 0; i < 300 && strcmp(first().container, "app") != 0; i++)
+		(void)usleep(10000);
+	cr_expect_str_eq(first().container, "app");
+	expect_live(CART, 1);
+}
+
 Test(discover, an_annotation_that_goes_while_probes_are_being_attached_is_followed)
 {
 	fake.delay_ms = 1000;
