@@ -20,7 +20,7 @@ from harness.agent import Agent, effective_capabilities  # noqa: E402
 from harness.certs import Certs  # noqa: E402
 from harness.cgroup import Cgroups  # noqa: E402
 from harness.kubelet import Kubelet  # noqa: E402
-from harness.paths import agent_binary  # noqa: E402
+from harness.paths import WORK, agent_binary  # noqa: E402
 from harness.pods import Container, Pod  # noqa: E402
 from harness.process import Process  # noqa: E402
 from harness.wait import until  # noqa: E402
@@ -36,6 +36,8 @@ def say(text=""):
     except BrokenPipeError:  # `| head`: nobody reads any more, so end as if asked to
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         os.kill(os.getpid(), signal.SIGTERM)
+    except OSError:
+        pass  # the terminal was closed: what follows cleans up all the same
 
 
 def needs():
@@ -67,6 +69,14 @@ def send(port, method, path):
         pass  # 404, 500 and the connection that a panic cuts are what is shown
 
 
+def give_back(folder):
+    """What was made through sudo belongs to who called sudo, or they could not remove it."""
+    owner = int(os.environ.get("SUDO_UID", 0))
+    if owner and HERE.stat().st_uid == owner:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, owner, int(os.environ.get("SUDO_GID", owner)), follow_symlinks=False)
+
+
 class Demo:
     """Everything that is started, and its end in the opposite order."""
 
@@ -92,6 +102,8 @@ class Demo:
         self.later(self.cgroups.close)
 
         self.pod = Pod.of_deployment("shop-web", containers=[Container("web", "registry.example/shop/web:1.4.2")])
+        if not any((WORK / "bin").glob("shop-web-*")):
+            say("program   is compiled; the first time Go compiles its standard library, too, which takes a minute")
         program = self.folder / "shop-web"
         program.symlink_to(gobuild.build(HERE, flavour="stripped", name="shop-web"))
         self.program = Process([program], self.cgroups.make(self.pod, self.pod.main, "containerd_systemd"))
@@ -114,7 +126,6 @@ class Demo:
         say(f"program   {Path(self.program.argv[0]).name}, pid {self.program.pid}, stripped, nothing added")
         say(f"agent     pid {agent.pid}, capabilities {effective_capabilities(agent.pid):#x} "
             f"(BPF, PERFMON, SYS_PTRACE, DAC_READ_SEARCH); {state.get('probes', '?')} probes in the program")
-        say(f"pages     http://127.0.0.1:{agent.port}/status   http://127.0.0.1:{agent.port}/metrics")
         say()
 
     def requests(self):
@@ -137,8 +148,9 @@ class Demo:
         return found[-1] if found else "(none)"
 
     def keep(self):
-        say(f"The program listens on http://127.0.0.1:{self.port} (/fast /slow /items/N /broken /panic); send it something. "
-            "Ctrl-C ends the demo.")
+        say(f"\nprogram   http://127.0.0.1:{self.port}, with /fast /slow /items/N /broken /panic: send it something")
+        say(f"agent     http://127.0.0.1:{self.agent.port}, with /status /metrics /healthz /readyz")
+        say("Ctrl-C ends the demo.")
         try:
             while self.agent.process.running:
                 time.sleep(0.3)
@@ -169,6 +181,8 @@ def main():
                 demo.keep()
             took = demo.agent.stop()
             say(f"agent     ended in {took:.1f} s; its last words: {demo.last_words()}")
+            if not args.keep:
+                say("With --keep the demo goes on until Ctrl-C, for requests of your own.")
             return 0
         except KeyboardInterrupt:
             say("\ninterrupted")
@@ -178,6 +192,7 @@ def main():
             return 1
         finally:
             demo.close()
+            give_back(WORK)
 
 
 if __name__ == "__main__":

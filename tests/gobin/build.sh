@@ -24,6 +24,7 @@ build() {
 	local version=${1%.*} kind=${1##*.} go args=(-ldflags=-s\ -w) cgo=0
 	[[ $1 == go1.*.* ]] || { version=$1 kind=; }
 	go=$(go_for "go-${version#go}")
+	[ ! -t 2 ] || echo "  $1" >&2
 	case $kind in
 	"") ;;
 	dw) args=(-ldflags=) ;;
