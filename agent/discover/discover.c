@@ -24,10 +24,9 @@
 #define MS 1000000ULL
 #define S  1000000000ULL
 
-#define SCAN_NS (30 * S)  /* safety net */
-#define HINT_NS (20 * MS) /* a burst of hints makes one scan */
-#define SCAN_SHARE                                                                                 \
-	20 /* of the time, at most one part in so many goes into scans that hints ask for */
+#define SCAN_NS    (30 * S)  /* safety net: as often, or with each refresh of the pod list */
+#define HINT_NS    (20 * MS) /* a burst of hints makes one scan */
+#define SCAN_SHARE 20        /* of the time, at most one part in so many goes into scans */
 #define BEAT_MS    2000
 #define EVENTS_MAX 64
 #define FILES_MAX  65536
@@ -50,7 +49,7 @@ struct discover {
 	struct tracker tracker;
 	struct kubelet *kubelet; /* NULL: not asked */
 	uint64_t scan_ns;        /* CLOCK_BOOTTIME of the next scan */
-	uint64_t scan_cost_ns, scanned_ns;
+	uint64_t scan_cost_ns, scanned_ns, scan_every_ns;
 	bool scanned;
 };
 
@@ -84,6 +83,8 @@ int discover_new_with(struct discover **out, const struct config *cfg,
 		d->tracker.kubernetes = !err;
 	}
 	d->tracker.cfg = cfg;
+	d->scan_every_ns =
+		cfg->kubelet_refresh * MS < SCAN_NS ? cfg->kubelet_refresh * MS : SCAN_NS;
 	d->tracker.worker = d->worker;
 	d->tracker.epoll_fd = d->epoll_fd;
 	if (!err)
@@ -200,7 +201,9 @@ static void scan(struct discover *d)
 	d->scanned = true;
 	d->scanned_ns = tracker_now();
 	d->scan_cost_ns = d->scanned_ns - begin;
-	d->scan_ns = d->scanned_ns + SCAN_NS;
+	d->scan_ns = d->scanned_ns + d->scan_every_ns;
+	if (d->scan_ns < d->scanned_ns + SCAN_SHARE * d->scan_cost_ns)
+		d->scan_ns = d->scanned_ns + SCAN_SHARE * d->scan_cost_ns;
 }
 
 static void ask_kubelet(struct discover *d)

@@ -32,6 +32,7 @@ struct entry {
 	unsigned int scan;    /* the last scan that saw it */
 	int pidfd;            /* of one that may be traced, else -1 */
 	bool fleeting;        /* seen at execve, and in no scan since */
+	bool young;           /* seen at execve: it may be put into its container a little later */
 	bool again;           /* it has failed, and is to be tried once more */
 	/* What decide() wants of it, and how far that is. */
 	bool wanted, working,

@@ -16,8 +16,8 @@
 #define MS 1000000ULL
 #define S  1000000000ULL
 
-/* A process that is in no container may be on its way into one. */
-static const uint64_t young_ns[] = { 100 * MS, 300 * MS, 1 * S, 2 * S };
+/* A process that is in no container may be on its way into one. Afterwards the scans find it. */
+static const uint64_t young_ns[] = { 100 * MS, 300 * MS, 1 * S, 2 * S, 4 * S, 8 * S, 15 * S };
 /* A container that a list does not have which was had so long after it was first seen is in none:
  * sandboxes are not. */
 #define LATER_END_NS       (60 * S)
@@ -183,11 +183,10 @@ static void unwant(struct tracker *t, struct entry *e, const struct decision *d)
 	roster_set(t->roster, e,
 		   d->state == DECIDE_UNSUPPORTED ? ROSTER_UNSUPPORTED : ROSTER_NOT_SELECTED, "%s",
 		   d->reason);
-	if (!e->fleeting)
-		return;
-	if (t->roster->count[ROSTER_NOT_SELECTED] > FLEETING_MAX)
+	if (e->fleeting && t->roster->count[ROSTER_NOT_SELECTED] > FLEETING_MAX)
 		roster_remove(t->roster, e, false);
-	else if (t->kubernetes && !e->proc.container_id[0] && e->retries < ARRAY_SIZE(young_ns))
+	else if (e->young && !e->retry_ns && t->kubernetes && !e->proc.container_id[0] &&
+		 e->retries < ARRAY_SIZE(young_ns))
 		retry_in(t, e, young_ns[e->retries]);
 }
 
@@ -301,7 +300,7 @@ static void look(struct tracker *t, int pid, enum how how, uint64_t exec_ns)
 		if (!e)
 			return;
 		e->found_ns = now;
-		e->fleeting = how == HOW_EXEC;
+		e->fleeting = e->young = how == HOW_EXEC;
 	}
 	e->proc = proc;
 	e->looked_ns = now;

@@ -305,14 +305,22 @@ def test_a_kubelet_that_answers_500_for_a_while(node):
 
 
 def test_a_process_that_moves_into_its_control_group_late(node):
-    """Field case 25."""
+    """Field case 25. First one that the agent saw start, with seconds between two lists; then one that was there before it, moved
+    when a list is due."""
     sink = node.sink()
-    agent = node.agent(sink)
+    before = node.run(enter=False)
+    agent = node.agent(sink, kubelet__refresh="1m")
     target = node.run(enter=False)
-    stays(lambda: not agent.traced(target.pid), 1.5)
+    stays(lambda: not agent.traced(target.pid), 4)
     node.cgroups.move(target.pid, target.folders)
-    agent.wait_traced(target.pid, 35)
+    agent.wait_traced(target.pid, 9)
     check_traced(sink, target)
+    agent.stop()
+    agent = node.agent(sink, kubelet__refresh="2s")
+    stays(lambda: not agent.traced(before.pid), 1)
+    node.cgroups.move(before.pid, before.folders)
+    agent.wait_traced(before.pid, 5)
+    check_traced(sink, before)
 
 
 def test_a_container_that_restarts_is_traced_again_with_its_new_id_and_count(node):
