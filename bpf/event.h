@@ -46,6 +46,9 @@ struct event {
 
 #define GO_FIELDS_MAX 64
 #define GO_ABSENT     0xffff
+/* Structs are read as a whole, and no more of them than this: a field that begins in its last 16
+ * bytes (a string takes them) or later is as good as absent. */
+#define GO_STRUCT_MAX 336
 
 /* Fields that every library may use; they come first in each library's own list. */
 #define GO_RUNTIME_FIELDS(X)                                                                       \

@@ -89,7 +89,6 @@ static __always_inline int go_read(void *to, __u32 n, __u64 from)
 }
 
 /* Room for a struct that is read as a whole. */
-#define GO_STRUCT_MAX 336
 struct go_buf {
 	char bytes[GO_STRUCT_MAX] __attribute__((aligned(8)));
 };

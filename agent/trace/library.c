@@ -219,10 +219,9 @@ int library_fill(const struct library *l, uint16_t slot, const struct go_slot *s
 
 	entry.parts = plan->parts;
 	for (size_t i = 0; i < GO_FIELDS_MAX; i++) {
-		const struct gobin_field *f = i < l->lib->nfields ? &plan->fields[i] : NULL;
-		bool found = f && f->source != GOBIN_NOWHERE && f->offset < GO_ABSENT;
+		bool found = i < l->lib->nfields && plan_has_field(plan, i);
 
-		entry.at[i] = found ? (uint16_t)f->offset : GO_ABSENT;
+		entry.at[i] = found ? (uint16_t)plan->fields[i].offset : GO_ABSENT;
 	}
 	return bpf_map_update_elem(l->slots, &key, &entry, BPF_ANY) ? -errno : 0;
 }

@@ -83,9 +83,13 @@ static int resolve(struct plan *p, struct gobin *g, const struct sizes *s)
 	return err;
 }
 
-static bool has_field(const struct plan_lib *l, size_t i)
+bool plan_has_field(const struct plan_lib *l, size_t i)
 {
-	return l->fields[i].source != GOBIN_NOWHERE && l->fields[i].offset < GO_ABSENT;
+	const struct gobin_field *f = &l->fields[i];
+	bool size = !l->lib->fields[i].field[0];
+
+	return f->source != GOBIN_NOWHERE &&
+	       f->offset <= (size ? GO_ABSENT - 1 : GO_STRUCT_MAX - 16);
 }
 
 /* What can be said without looking for RETs. */
@@ -109,7 +113,7 @@ static void judge_parts(struct plan_lib *l)
 			if (part->probes >> k & 1 && l->states[k] != PLAN_PROBE_FOUND)
 				whole = false;
 		for (size_t k = 0; k < l->lib->nfields; k++)
-			if (part->fields >> k & 1 && !has_field(l, k))
+			if (part->fields >> k & 1 && !plan_has_field(l, k))
 				whole = false;
 		if (!whole)
 			continue;
@@ -246,11 +250,13 @@ const char *plan_missing(const struct plan_lib *p, size_t part, char *buf, size_
 	for (size_t k = 0; k < p->lib->nfields; k++) {
 		const struct go_field *f = &p->lib->fields[k];
 
-		if (!(want->fields >> k & 1) || has_field(p, k))
+		if (!(want->fields >> k & 1) || plan_has_field(p, k))
 			continue;
 		(void)snprintf(buf, size,
-			       f->field[0] ? "field %s.%s has no known offset"
-					   : "the size of %s%s is not known",
+			       !f->field[0] ? "the size of %s%s is not known"
+			       : p->fields[k].source == GOBIN_NOWHERE
+				       ? "field %s.%s has no known offset"
+				       : "field %s.%s lies too far into its struct",
 			       f->type, f->field);
 		return buf;
 	}

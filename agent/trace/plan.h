@@ -50,6 +50,9 @@ int plan_make_for(struct plan **out, struct gobin *g, const struct lib *const *l
 		  size_t n) must_check;
 void plan_free(struct plan **p);
 #define auto_plan __attribute__((cleanup(plan_free)))
+/* Whether the probes can read the library's field i in this binary: it was found, and no further
+ * into its struct than they read. */
+bool plan_has_field(const struct plan_lib *p, size_t i);
 /* What keeps a part from being whole, one clause: "function net/http.(*conn).serve is not in the
  * binary". Returns buf, "" for a whole part. */
 const char *plan_missing(const struct plan_lib *p, size_t part, char *buf, size_t size);

@@ -194,3 +194,25 @@ Test(plan, a_library_whose_tables_are_too_long_is_refused)
 	gobin_close(&g);
 	globfree(&found);
 }
+
+Test(plan, a_field_that_lies_beyond_what_probes_read_is_as_good_as_none)
+{
+	struct gobin_field found[ARRAY_SIZE(fields)] = {
+		[FIELD_GOID] = { .source = GOBIN_TYPES, .offset = GO_STRUCT_MAX - 16 },
+		[FIELD_PATH] = { .source = GOBIN_TYPES, .offset = GO_STRUCT_MAX - 15 },
+		[FIELD_SIZE] = { .source = GOBIN_TYPES, .offset = 4096 },
+	};
+	enum plan_probe states[ARRAY_SIZE(probes)] = { PLAN_PROBE_FOUND };
+	struct gobin_func funcs[ARRAY_SIZE(probes)] = { 0 };
+	const struct plan_lib p = {
+		.lib = &whole, .funcs = funcs, .states = states, .fields = found
+	};
+	char why[128];
+
+	cr_assert(plan_has_field(&p, FIELD_GOID));
+	cr_assert_not(plan_has_field(&p, FIELD_PATH));
+	cr_assert_not(plan_has_field(&p, FIELD_MISSING));
+	cr_assert(plan_has_field(&p, FIELD_SIZE), "a size is none of its fields");
+	cr_assert_str_eq(plan_missing(&p, PART_CLOSE, why, sizeof(why)),
+			 "field no/such.Cmd|os/exec.Cmd.Path lies too far into its struct");
+}

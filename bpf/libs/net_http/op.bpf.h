@@ -215,6 +215,8 @@ static __always_inline int op_read(struct op *op, const struct go_slot *s, struc
 	if (read_struct(&b->resp, s, size, op->writer))
 		return -1;
 	if (op->active == OP_H2 && s->at[F_H2REQ_BY_VALUE] != GO_ABSENT) {
+		if (s->at[at] + s->at[F_H2REQ_SIZE] > GO_STRUCT_MAX)
+			return -1;
 		r->buf = &b->resp;
 		r->fields = F_H2REQ_SIZE;
 		r->shift = s->at[at];
