@@ -300,12 +300,14 @@ static void *run(void *arg)
 	(void)pthread_sigmask(SIG_BLOCK, &all, NULL);
 	(void)pthread_setname_np(pthread_self(), "export");
 	for (;;) {
+		/* Asked before the look into the queue: nothing comes after it was closed. */
+		bool closed = pool_closed(e->pool);
 		struct batch *b = pool_receive(e->pool, IDLE_MS);
 
 		heart_beat(HEART_EXPORT);
 		if (b)
 			export_batches(e, b, gather(e, b));
-		else if (pool_closed(e->pool))
+		else if (closed)
 			break;
 		if (now_ns() - trimmed_ns > TRIM_NS) {
 			trimmed_ns = now_ns();
