@@ -30,6 +30,7 @@
 #define BEAT_MS    2000
 #define EVENTS_MAX 64
 #define FILES_MAX  65536
+#define EXECS_RUN  256 /* notifications that are looked at before the rest has its turn */
 
 /* Data of the epoll events; pidfds have TRACKER_PIDFD. */
 enum source { SOURCE_STOP, SOURCE_EXECS, SOURCE_WORKER, SOURCE_KUBELET };
@@ -106,22 +107,25 @@ int discover_new_with(struct discover **out, const struct config *cfg,
 struct seen {
 	void (*fn)(const struct exec_event *ev, void *arg);
 	void *arg;
+	size_t run; /* records of this drain */
 };
 
 /* The ring's callback is given when it is made, what to call only when it is drained. */
 static _Thread_local struct seen seen_now;
 
+/* libbpf goes on until the ring is empty, which in a storm of execve is never: a run ends by an
+ * error of ours, and what is left makes the fd readable again. */
 static int exec_record(void *ctx, void *data, size_t size)
 {
 	(void)ctx;
 	if (size >= sizeof(struct exec_event) && seen_now.fn)
 		seen_now.fn(data, seen_now.arg);
-	return 0;
+	return ++seen_now.run < EXECS_RUN ? 0 : -EAGAIN;
 }
 
 static void exec_drain(void *arg, void (*fn)(const struct exec_event *ev, void *arg), void *fn_arg)
 {
-	seen_now = (struct seen){ fn, fn_arg };
+	seen_now = (struct seen){ fn, fn_arg, 0 };
 	(void)ring_buffer__consume(arg);
 }
 

@@ -16,7 +16,7 @@ int discover_new(struct discover **out, const struct config *cfg, struct attach 
 struct discover_execs {
 	int fd;     /* readable when there are some; -1: none, only /proc tells */
 	bool hints; /* their pids are those of another PID namespace: look through /proc */
-	/* Calls seen for each that waits. */
+	/* Calls seen for those that wait; where it leaves some, the fd stays readable. */
 	void (*drain)(void *arg, void (*seen)(const struct exec_event *ev, void *seen_arg),
 		      void *seen_arg);
 	void *arg;

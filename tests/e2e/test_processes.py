@@ -267,6 +267,17 @@ def test_opt_out_in_the_middle_of_a_request_and_in_again(node):
     assert not {r.rid for r in slow} & {s.rid for s in sink.spans}, "of the old ones no half is told"
 
 
+def test_execve_notifications_that_have_piled_up_are_all_looked_at(node):
+    """More than the control thread takes in one go, and none after them that would wake it again."""
+    agent = node.agent(node.sink())
+    before = agent.metric("spoor_exec_events_total")
+    os.kill(agent.real_pid, signal.SIGSTOP)
+    subprocess.run(["sh", "-c", "for i in $(seq 1500); do /bin/true; done"], check=True)
+    os.kill(agent.real_pid, signal.SIGCONT)
+    until(lambda: agent.metric("spoor_exec_events_total") >= before + 1500, 5, "all have been seen")
+    assert agent.metric("spoor_exec_events_missed_total") == 0
+
+
 def test_programs_that_are_only_a_client_are_no_error(node):
     """Field case 10: nothing to serve; the server's probes stay away or idle, and the reason is told."""
     from harness import gobuild
