@@ -1,9 +1,13 @@
 #!/bin/sh
-# kubelet_certs.sh DIR: certificates as kubelets have them, good and bad. Made once, then kept.
+# kubelet_certs.sh DIR: certificates as kubelets have them, good and bad. Made once, then kept; tests
+# that run side by side wait for the first.
 set -eu
 dir=$1
 [ -e "$dir/done" ] && exit 0
 mkdir -p "$dir"
+exec 9>"$dir/lock"
+flock 9
+[ -e "$dir/done" ] && exit 0
 cd "$dir"
 
 key() { openssl ecparam -name prime256v1 -genkey -noout -out "$1.key"; }
