@@ -66,7 +66,8 @@ GO_APART int header_slot(struct header_found *f, __u64 key, __u64 key_len, __u64
 		return 0;
 	if (k[0] == KEY_USER_AGE && k[1] == KEY_NT) {
 		f->agent = found;
-		f->agent_key = key;
+		if (key - f->ro_lo < f->ro_hi - f->ro_lo) /* else its memory may become another's */
+			f->agent_key = key;
 	} else if (k[0] == KEY_TRACEPAR && k[1] == KEY_ENT && key_len == 11) {
 		f->parent = found;
 	} else if (k[0] == KEY_TRACESTA && k[1] == KEY_TE) {
