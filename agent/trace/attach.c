@@ -302,8 +302,9 @@ int attach_process(struct attached **out, struct attach *a, const struct plan *p
 	t->slot = slot;
 	t->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (t->pidfd < 0) {
-		*why = "the process is gone";
-		return -ESRCH;
+		err = -errno;
+		*why = err == -ESRCH ? "the process is gone" : core_link_text(err);
+		return err;
 	}
 	err = fill(a, t, p, generation, bias);
 	if (!err)
