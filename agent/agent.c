@@ -225,10 +225,11 @@ static int run(struct agent *a)
 		err = admin_start(&a->admin, a->cfg, &source);
 	}
 	if (!err)
+		log_memory(a->cfg, a->attach); /* before the worker may load more */
+	if (!err)
 		err = start_stages(a);
 	if (!err) {
 		log_intent(a->cfg);
-		log_memory(a->cfg, a->attach);
 		log_info("agent: spoor %s (%s) runs", SPOOR_VERSION, SPOOR_REVISION);
 		while (sigwaitinfo(&set, &got) < 0)
 			;
