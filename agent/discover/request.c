@@ -300,6 +300,8 @@ int request_start(struct request *r, enum request_trust trust, const char *token
 	(void)curl_easy_setopt(e, CURLOPT_PROXY,
 			       ""); /* no HTTPS_PROXY on the way to the own node */
 	(void)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+	/* Without it, giving up waits for a resolver thread that hangs. */
+	(void)curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
 	(void)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)r->cfg->kubelet_timeout);
 	(void)curl_easy_setopt(e, CURLOPT_MAXFILESIZE_LARGE,
 			       (curl_off_t)r->cfg->kubelet_max_response);

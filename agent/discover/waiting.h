@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include "discover/proc.h"
 
-#define WAITING_MAX 256
+#define WAITING_MAX 1024
 
 struct waiting {
 	struct {
