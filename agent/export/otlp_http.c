@@ -19,6 +19,7 @@
 #define LIFETIME_S                                                                                 \
 	300 /* a connection is made anew after 5-10 minutes, so that load balancers can balance */
 #define URL_MAX 2048
+#define DAY_S   86400 /* no batch lives longer, whatever Retry-After says */
 
 struct otlp_http {
 	CURLM *multi;
@@ -285,7 +286,7 @@ static void answered(struct otlp_http *h, long status, size_t count, struct expo
 		out->verdict = EXPORT_RETRY;
 		if (curl_easy_getinfo(h->easy, CURLINFO_RETRY_AFTER, &after) == CURLE_OK &&
 		    after > 0)
-			out->after_ms = (uint64_t)after * 1000;
+			out->after_ms = (uint64_t)(after < DAY_S ? after : DAY_S) * 1000;
 	} else {
 		out->verdict = EXPORT_DROP;
 	}
