@@ -150,8 +150,8 @@ static int open_stages(struct agent *a)
 			  cfg->batch_count);
 	if (!err && (err = targets_new(&a->targets, cfg->targets_max)) != 0)
 		log_error("agent: no memory for %u targets (targets.max)", cfg->targets_max);
-	if (!err)
-		err = export_new(&a->export, cfg, a->pool);
+	if (!err && (err = export_new(&a->export, cfg, a->pool)) == -ENOMEM)
+		log_error("agent: no memory for the exporters");
 	if (!err && (err = ring_new(&a->ring, cfg, attach_events_fd(a->attach),
 				    attach_sleeping(a->attach), a->targets, a->pool)) != 0)
 		log_error("agent: the events ring cannot be opened: %s", strerror(-err));
@@ -254,6 +254,8 @@ int agent_main(int argc, char **argv)
 
 	if (err == 1)
 		return 0;
+	if (!a)
+		log_error("agent: out of memory");
 	if (err || !a)
 		return EXIT_USAGE;
 	if (rest < argc) {

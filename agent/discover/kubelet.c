@@ -23,6 +23,7 @@
 #define TOKEN_MAX        ((size_t)16 * 1024)
 #define CERT_MAX         ((size_t)256 * 1024)
 #define EVENTS_MAX       16
+#define GRACE_NS         S /* curl's own time-out comes first */
 
 struct kubelet {
 	const struct config *cfg;
@@ -37,6 +38,7 @@ struct kubelet {
 	bool token_new;        /* this attempt follows a 401: the token was read anew */
 	unsigned int failures; /* in a row */
 	uint64_t started_ns;
+	uint64_t given_up_ns; /* when the request under way is */
 	struct kubelet_state state;
 	struct log_limit limit;
 };
@@ -328,8 +330,27 @@ static void attempt(struct kubelet *k)
 		return;
 	}
 	stat_add(kubelet_requests, 1);
-	if (request_start(k->request, k->trust, k->token.text, k->node_cert.text, &f))
+	if (request_start(k->request, k->trust, k->token.text, k->node_cert.text, &f)) {
 		failed(k, &f);
+		return;
+	}
+	k->given_up_ns = now_ns() + k->cfg->kubelet_timeout * MS + GRACE_NS;
+	due_at(k, k->given_up_ns);
+}
+
+/* curl forgets its own time-out when it has no memory to wait for a socket. */
+static void give_up(struct kubelet *k)
+{
+	struct request_failure f;
+
+	if (now_ns() < k->given_up_ns) {
+		due_at(k, k->given_up_ns);
+		return;
+	}
+	request_abandon(k->request);
+	set_failure(&f, KUBELET_TIMEOUT, "no answer within kubelet.timeout (%llu ms)",
+		    (unsigned long long)k->cfg->kubelet_timeout);
+	failed(k, &f);
 }
 
 static void begin(struct kubelet *k)
@@ -337,8 +358,10 @@ static void begin(struct kubelet *k)
 	uint64_t ticks;
 
 	(void)!read(k->due_fd, &ticks, sizeof(ticks));
-	if (request_busy(k->request))
+	if (request_busy(k->request)) {
+		give_up(k);
 		return;
+	}
 	k->started_ns = now_ns();
 	k->second = k->again = k->token_new = false;
 	attempt(k);

@@ -72,7 +72,8 @@ static int expect(struct parser *p, char c)
 }
 
 /* One JSON value, wherever it is. Trees are made of one pod at a time: a whole list takes ten times
- * its text. */
+ * its text. NUL is allowed: anybody may write one into an annotation or an argument of a pod, and
+ * it must not hide the other pods of the node. */
 static int value(struct parser *p, json_t **out)
 {
 	json_error_t error;
@@ -81,8 +82,8 @@ static int value(struct parser *p, json_t **out)
 	if (next_byte(p) < 0)
 		return stop(p, -ENODATA, "the JSON ends too early, after %zu bytes",
 			    (size_t)(p->end - p->json));
-	j = json_loadb(p->at, (size_t)(p->end - p->at), JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK,
-		       &error);
+	j = json_loadb(p->at, (size_t)(p->end - p->at),
+		       JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL, &error);
 	if (!j) {
 		enum json_error_code code = json_error_code(&error);
 		size_t at = (size_t)(p->at - p->json) +

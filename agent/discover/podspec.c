@@ -60,11 +60,18 @@ static const char *keep(struct podspec_memory *m, const char *text, size_t n)
 	return mem ? memcpy(mem, text, n) : "";
 }
 
-/* The string at a path of keys below j, "" when something on the way is missing or of another type.
- */
+/* A string without NUL; NULL: of another type, or not to be told apart from a shorter one. */
+static const char *text_of(const json_t *j)
+{
+	const char *text = json_string_value(j);
+
+	return text && strlen(text) == json_string_length(j) ? text : NULL;
+}
+
+/* The string at that key of j, "" when it is missing or is none. */
 static const char *text_at(const json_t *j, const char *key)
 {
-	const char *text = json_string_value(json_object_get(j, key));
+	const char *text = text_of(json_object_get(j, key));
 
 	return text ? text : "";
 }
@@ -96,7 +103,7 @@ static const struct pod_kv *parse_kv(struct podspec_memory *m, json_t *object, s
 	{
 		if (have == KV_MAX)
 			break;
-		if (!json_is_string(value) || json_string_length(value) > VALUE_MAX)
+		if (!text_of(value) || json_string_length(value) > VALUE_MAX)
 			continue;
 		kv[have].key = keep(m, key, strlen(key));
 		kv[have++].value = keep(m, json_string_value(value), json_string_length(value));

@@ -108,6 +108,13 @@ static void say_broken(const struct reply *r, struct request_failure *f)
 			say(f, KUBELET_CONNECT,
 			    "it has closed the connection without an answer: %s", r->error);
 		break;
+	case CURLE_WEIRD_SERVER_REPLY:
+	case CURLE_UNSUPPORTED_PROTOCOL: /* HTTP/0.9, or no HTTP at all */
+		say(f, KUBELET_HTTP, "its answer is no HTTP: %s", r->error);
+		break;
+	case CURLE_OUT_OF_MEMORY: /* or a head line beyond all measure */
+		say(f, KUBELET_CONNECT, "%s", r->error);
+		break;
 	default:
 		say(f, r->tls && r->size == 0 ? KUBELET_TLS : KUBELET_CONNECT, "%s", r->error);
 	}

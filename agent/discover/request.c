@@ -148,6 +148,20 @@ static int endpoint(struct request *r)
 	return take_endpoint(r, url);
 }
 
+static CURLM *new_multi(struct request *r)
+{
+	CURLM *multi = curl_multi_init();
+
+	if (!multi)
+		return NULL;
+	(void)curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+	(void)curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, r);
+	(void)curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timer);
+	(void)curl_multi_setopt(multi, CURLMOPT_TIMERDATA, r);
+	(void)curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, 1L);
+	return multi;
+}
+
 int request_new(struct request **out, const struct config *cfg, int epoll_fd)
 {
 	struct request *r = calloc(1, sizeof(*r));
@@ -161,7 +175,7 @@ int request_new(struct request **out, const struct config *cfg, int epoll_fd)
 	r->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	ev.data.fd = r->timer_fd;
 	(void)curl_global_init(CURL_GLOBAL_DEFAULT);
-	r->multi = curl_multi_init();
+	r->multi = new_multi(r);
 	r->easy = curl_easy_init();
 	if (!r->multi || !r->easy || r->timer_fd < 0 ||
 	    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, r->timer_fd, &ev) != 0)
@@ -172,11 +186,6 @@ int request_new(struct request **out, const struct config *cfg, int epoll_fd)
 		request_free(&r);
 		return err;
 	}
-	(void)curl_multi_setopt(r->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
-	(void)curl_multi_setopt(r->multi, CURLMOPT_SOCKETDATA, r);
-	(void)curl_multi_setopt(r->multi, CURLMOPT_TIMERFUNCTION, on_timer);
-	(void)curl_multi_setopt(r->multi, CURLMOPT_TIMERDATA, r);
-	(void)curl_multi_setopt(r->multi, CURLMOPT_MAXCONNECTS, 1L);
 	*out = r;
 	return 0;
 }
@@ -372,6 +381,19 @@ void request_forget(struct request *r)
 	free(r->body);
 	r->body = NULL;
 	r->size = r->room = 0;
+}
+
+void request_abandon(struct request *r)
+{
+	CURLM *fresh = new_multi(r);
+
+	(void)curl_multi_remove_handle(r->multi, r->easy);
+	r->busy = false;
+	request_forget(r);
+	if (!fresh)
+		return;
+	(void)curl_multi_cleanup(r->multi);
+	r->multi = fresh;
 }
 
 void request_outcome(struct request *r, enum request_trust trust, struct request_failure *f)

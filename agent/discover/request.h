@@ -36,6 +36,8 @@ void request_handle(struct request *r, int fd, uint32_t events);
 /* True when the request under way is over: then request_outcome(), request_body() and
  * request_forget(). */
 bool request_ended(struct request *r);
+/* Ends a request under way that curl itself does not end. */
+void request_abandon(struct request *r);
 void request_outcome(struct request *r, enum request_trust trust, struct request_failure *f);
 const char *request_body(const struct request *r, size_t *size);
 uint64_t request_took_ns(const struct request *r);

@@ -116,6 +116,22 @@ Test(export, retry_after_as_a_date_is_honoured, .timeout = 30)
 	rig_close(&r, 1000);
 }
 
+Test(export, an_absurd_retry_after_is_no_reason_to_hurry, .timeout = 30)
+{
+	struct rig r;
+
+	/* 2^55 s are, in nanoseconds, 0 modulo 2^64. */
+	rig_open(&r, STEPS({ .status = 503, .headers = "Retry-After: 36028797018963968\r\n" }),
+		 NULL);
+	rig_start(&r);
+	produce(&r, 3);
+	while (stat_get(otlp_requests_5xx) == 0)
+		(void)usleep(1000);
+	(void)usleep(300000);
+	cr_expect_eq(r.sink.nrequests, 1);
+	rig_close(&r, 1000);
+}
+
 Test(export, a_refusal_is_not_retried_and_the_spans_are_counted_as_dropped, .timeout = 30)
 {
 	static const int statuses[] = { 400, 401, 403, 404, 302, 500, 501 };

@@ -242,7 +242,7 @@ Test(pod, a_list_that_ends_too_early_is_told_from_one_that_is_wrong)
 	refuse("{\"items\": [{\"a\": \x01}]}", 20, -EBADMSG, "byte");
 	refuse("{\"items\": {}}", 13, -EBADMSG, "'[' expected");
 	refuse("{items: []}", 11, -EBADMSG, "'\"' expected");
-	refuse("{\"items\": [{\"a\": \"\\u0000\"}]}", 28, -EBADMSG, "byte");
+	refuse("{\"items\": [{\"\\u0000\": \"a\"}]}", 28, -EBADMSG, "byte");
 }
 
 Test(pod, nesting_without_end_is_refused)
@@ -271,6 +271,21 @@ Test(pod, an_annotation_that_holds_somebody_s_data_is_left_out)
 	cr_expect_str_eq(pod_annotation(pods_at(pods, 0), "a"), "b");
 	pods_free(&pods);
 	cr_expect_null(pods);
+}
+
+Test(pod, a_nul_that_somebody_wrote_into_a_pod_hides_no_other_pod)
+{
+	auto_pods struct pods *pods = parse(LIST(POD(
+		"u1", "evil",
+		", \"annotations\": {\"a\": \"true\\u0000\", \"b\": \"true\"}},"
+		" \"spec\": {\"containers\": [{\"name\": \"app\", \"args\": "
+		"[\"\\u0000\"]}], \"nodeName\": \"x\\u0000y\"}}") ", " POD("u2", "good", "}}")));
+
+	cr_assert_eq(pods_count(pods), 2);
+	cr_expect_null(pod_annotation(pods_at(pods, 0), "a"), "it is not \"true\"");
+	cr_expect_str_eq(pod_annotation(pods_at(pods, 0), "b"), "true");
+	cr_expect_str_empty(pods_at(pods, 0)->node);
+	cr_expect_str_eq(pods_at(pods, 1)->name, "good");
 }
 
 Test(pod, two_lists_have_one_hash_when_they_say_the_same_in_whatever_order)
