@@ -35,11 +35,11 @@ static __always_inline __u32 kind_part(__u32 kind)
 
 /* This goroutine serves a request already. True: the hit is about the same one (x/net's HTTP/2
  * server, or the layer that hands a stream of net/http to x/net's handler, calls net/http's
- * serverHandler). */
+ * serverHandler). A request of HTTP/1 is never served by the goroutine of a stream. */
 static __always_inline int begin_again(struct op *op, const struct go_slot *s,
 				       const struct scratch *b, const struct begin *a)
 {
-	if (op->active != OP_H1 && a->fields == F_REQ_SIZE) {
+	if (op->active != OP_H1 && a->kind != OP_H1 && a->fields == F_REQ_SIZE) {
 		if (op->active == OP_H2 && !op->req)
 			op->req = a->req; /* this one will carry the route */
 		return 1;
