@@ -22,8 +22,3 @@ static inline void arena_reset(struct arena *a)
 {
 	a->used = 0;
 }
-
-static inline size_t arena_left(const struct arena *a)
-{
-	return a->size - a->used;
-}

@@ -26,16 +26,10 @@ static int to_log(enum libbpf_print_level level, const char *fmt, va_list ap)
 	return 0;
 }
 
-void core_quiet(void)
-{
-	(void)libbpf_set_print(to_log);
-}
-
 int core_link(struct bpf_link **out, const struct bpf_program *prog, int pid, const char *path,
 	      const struct core_places *places)
 {
 	LIBBPF_OPTS(bpf_uprobe_multi_opts, opts, .offsets = places->offsets,
-
 		    .cookies = (const __u64 *)places->cookies, .cnt = places->n);
 	struct bpf_link *link;
 
@@ -157,7 +151,7 @@ int core_open(struct core *c, const struct config *cfg)
 	int err;
 
 	*c = (struct core){ .events = -1, .counters = -1, .control = -1, .progs = -1, .execs = -1 };
-	core_quiet();
+	(void)libbpf_set_print(to_log);
 	err = load(c, cfg);
 	if (!err)
 		err = self_test(c);

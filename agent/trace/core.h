@@ -34,5 +34,3 @@ int core_link(struct bpf_link **out, const struct bpf_program *prog, int pid, co
 	      const struct core_places *places) must_check;
 /* Why core_link() failed, as a sentence; static. */
 const char *core_link_text(int err);
-/* Writes of libbpf go to the log at level debug. */
-void core_quiet(void);
