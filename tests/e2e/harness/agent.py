@@ -88,13 +88,14 @@ class Agent:
 
     @property
     def real_pid(self):
-        """The agent itself, below wrappers that stay (unshare --fork)."""
+        """The agent itself, below wrappers that stay (unshare --fork); what it starts itself is not looked at."""
         pid = self.pid
-        while True:
+        while os.readlink(f"/proc/{pid}/exe") != str(agent_binary().resolve()):
             children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-            if Path(f"/proc/{pid}/comm").read_text().strip() == "spoor" or not children:
-                return pid
+            if not children:
+                break
             pid = int(children[0])
+        return pid
 
     def stop(self, how=signal.SIGTERM, timeout=20, code=0):
         """Ends it; asserts its exit code. Seconds that it took."""
