@@ -233,17 +233,8 @@ GO_APART int go_traceparent(struct event *ev, __u64 vals, __u64 nvals)
 
 static __always_inline __u64 go_wake(__u32 size)
 {
-	__u64 before, after;
-	struct control *c;
-	__u32 zero = 0;
+	__u64 before = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA), after = before + size;
 
-	c = bpf_map_lookup_elem(&control, &zero);
-	if (c && c->sleeping) {
-		c->sleeping = 0;
-		return BPF_RB_FORCE_WAKEUP;
-	}
-	before = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
-	after = before + size;
 	if (after < wake_bytes)
 		return BPF_RB_NO_WAKEUP;
 	if (before >= wake_bytes && (before ^ after) >> WAKE_STEP_BITS == 0)
@@ -251,12 +242,29 @@ static __always_inline __u64 go_wake(__u32 size)
 	return BPF_RB_FORCE_WAKEUP;
 }
 
-/* Sends ev->size bytes; size is the same, with a bound that the verifier knows. */
+/* Wakes the agent if it sleeps, by an empty record that it does not see. */
+static __always_inline void go_rouse(void)
+{
+	__u32 zero = 0;
+	struct control *c = bpf_map_lookup_elem(&control, &zero);
+	void *record;
+
+	if (!c || !c->sleeping)
+		return;
+	c->sleeping = 0;
+	record = bpf_ringbuf_reserve(&events, 8, 0);
+	if (record)
+		bpf_ringbuf_discard(record, BPF_RB_FORCE_WAKEUP);
+}
+
+/* Sends ev->size bytes; size is the same, with a bound that the verifier knows. First the record,
+ * then the look at whether the agent sleeps: the agent says so before it looks into the ring. */
 static __always_inline void go_send(struct event *ev, __u32 size)
 {
 	ev->size = size;
 	if (bpf_ringbuf_output(&events, ev, size, go_wake(size)))
 		count(lost_ring_full);
+	go_rouse();
 }
 
 /* ---- room to work in ---- */

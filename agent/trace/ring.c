@@ -257,8 +257,8 @@ static bool sleep_until_record(struct ring *r)
 {
 	bool stop = false;
 
-	/* We write the word, then look at the ring. A probe looks at the word just before it
-	 * submits: a record that gets in between the two waits until the sleep ends. */
+	/* The probe submits, then looks at the word; we write the word, then look at the ring: one
+	 * of the two sees the other. */
 	__atomic_store_n(r->sleeping, 1, __ATOMIC_SEQ_CST);
 	if (drain(r) && r->run == 0) {
 		reap(r);

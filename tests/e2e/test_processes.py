@@ -278,6 +278,21 @@ def test_execve_notifications_that_have_piled_up_are_all_looked_at(node):
     assert agent.metric("spoor_exec_events_missed_total") == 0
 
 
+def test_a_single_request_after_silence_is_not_late(node):
+    """The agent sleeps for up to a second; a record wakes it, whenever it comes."""
+    sink = node.sink()
+    target = node.run()
+    node.agent(sink).wait_traced(target.pid)
+    late = []
+    for i in range(12):
+        time.sleep(0.25 + i * 0.013)
+        begin = time.monotonic()
+        rid = send(target.port, [Request("/fast")])[0].rid
+        until(lambda: any(s.rid == rid for s in sink.spans), 5, "it arrives")
+        late.append(time.monotonic() - begin)
+    assert sorted(late)[-3] < 0.5, f"batch.delay is 0.1 s: {late}"
+
+
 def test_programs_that_are_only_a_client_are_no_error(node):
     """Field case 10: nothing to serve; the server's probes stay away or idle, and the reason is told."""
     from harness import gobuild
