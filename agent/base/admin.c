@@ -18,6 +18,7 @@
 #define CONNECTIONS_PER_IP 16
 #define HEAD_BYTES         16384
 #define SILENCE_SECONDS    10
+#define CONNECTIONS_KEPT   96 /* of more, the oldest goes */
 
 #define HEART_LIMIT 30.0 /* seconds without a beat after which a thread counts as dead */
 #define CHECKS_MAX  16
@@ -28,6 +29,9 @@ struct admin {
 	struct MHD_Daemon *daemon;
 	const struct admin_source *source;
 	uint16_t port;
+	struct MHD_Connection
+		*open[CONNECTIONS_KEPT + 1]; /* oldest first; the server's thread only */
+	size_t nopen;
 };
 
 struct answer {
@@ -273,6 +277,39 @@ static int listen_on(const char *address, uint16_t port, uint16_t *chosen)
 	return take_fd(fd);
 }
 
+static void forget(struct admin *a, const struct MHD_Connection *connection)
+{
+	for (size_t i = 0; i < a->nopen; i++) {
+		if (a->open[i] != connection)
+			continue;
+		a->nopen--;
+		memmove(&a->open[i], &a->open[i + 1], (a->nopen - i) * sizeof(*a->open));
+		return;
+	}
+}
+
+/* A client that sends a byte now and then is never silent. Enough of them, from enough addresses,
+ * would take every place, and the kubelet, whose probe finds none, would end the agent. */
+static void opened_or_closed(void *arg, struct MHD_Connection *connection, void **state,
+			     enum MHD_ConnectionNotificationCode what)
+{
+	const union MHD_ConnectionInfo *info;
+	struct admin *a = arg;
+
+	(void)state;
+	if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+		forget(a, connection);
+		return;
+	}
+	a->open[a->nopen++] = connection;
+	if (a->nopen <= CONNECTIONS_KEPT)
+		return;
+	info = MHD_get_connection_info(a->open[0], MHD_CONNECTION_INFO_CONNECTION_FD);
+	if (info)
+		(void)shutdown(info->connect_fd, SHUT_RDWR); /* read as its end */
+	forget(a, a->open[0]);
+}
+
 static void library_log(void *arg, const char *fmt, va_list ap)
 {
 	char text[256];
@@ -301,13 +338,14 @@ int admin_start(struct admin **out, const struct config *cfg, const struct admin
 			    cfg->admin_listen, cfg->admin_port, strerror(-fd));
 	/* It closes the socket also when it fails, but for its very first steps: never close it
 	 * twice. */
-	a->daemon = MHD_start_daemon(
-		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, a,
-		MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL, MHD_OPTION_LISTEN_SOCKET,
-		take_fd(fd), MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
-		MHD_OPTION_PER_IP_CONNECTION_LIMIT, CONNECTIONS_PER_IP,
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES,
-		MHD_OPTION_CONNECTION_TIMEOUT, SILENCE_SECONDS, MHD_OPTION_END);
+	a->daemon =
+		MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+				 handle, a, MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL,
+				 MHD_OPTION_LISTEN_SOCKET, take_fd(fd), MHD_OPTION_CONNECTION_LIMIT,
+				 CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+				 CONNECTIONS_PER_IP, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+				 (size_t)HEAD_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, SILENCE_SECONDS,
+				 MHD_OPTION_NOTIFY_CONNECTION, opened_or_closed, a, MHD_OPTION_END);
 	if (!a->daemon)
 		return fail(-EIO, "admin: the HTTP server could not be started");
 	log_info("admin: listening on %s port %u: /metrics /healthz /readyz, /status for loopback "

@@ -301,6 +301,39 @@ Test(admin, idle_connections_of_one_peer_are_bounded)
 	admin_stop(&a);
 }
 
+/* A connection from 127.0.0.last that has begun a request. */
+static int begin_from(unsigned int last, uint16_t port)
+{
+	struct sockaddr_in from = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(0x7f000000 + last) };
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = htons(port),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	cr_assert_eq(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
+	cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	cr_assert_eq(send(fd, "GET /", 5, MSG_NOSIGNAL), 5);
+	return fd;
+}
+
+Test(admin, connections_that_never_end_their_request_keep_nobody_out, .timeout = 30)
+{
+	struct admin *a = start("127.0.0.1");
+	int fds[160];
+
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		fds[i] = begin_from(2 + (unsigned int)i / 16, admin_port(a));
+	for (int n = 0; n < 3; n++)
+		cr_expect(strstr(talk_at("127.0.0.1", admin_port(a),
+					 "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: "
+					 "close\r\n\r\n"),
+				 "200 OK"));
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		(void)close(fds[i]);
+	admin_stop(&a);
+}
+
 Test(admin, an_ipv6_wildcard_serves_ipv4_too)
 {
 	struct admin *a;
