@@ -216,6 +216,21 @@ def test_sigterm_right_after_100_requests_loses_none(node):
     assert took < 5
 
 
+def test_sigterm_in_the_middle_of_a_storm_closes_the_books(node):
+    """Nothing that was produced is unaccounted for in its last words."""
+    import threading
+    sink, target, agent = rig(node, keep=False)
+    storm = threading.Thread(target=count, args=(target.port, 6), kwargs={"workers": 16})
+    storm.start()
+    time.sleep(3)
+    took = agent.stop()
+    storm.join()
+    produced, exported, out, dropped = map(int, re.search(
+        r"done: (\d+) spans produced, (\d+) exported, (\d+) sampled out, (\d+) dropped", agent.log).groups())
+    assert produced == exported + out + dropped and exported == sink.received > 1000 and took < 8
+    assert target.process.running
+
+
 def test_sigterm_with_a_receiver_that_hangs_ends_in_time(node):
     """Field case 35."""
     sink, target, agent = rig(node, default=Answer(action="hang"), shutdown__timeout="2s")

@@ -183,3 +183,32 @@ def test_pods_by_the_hundred(node):
     target.pod.annotations[ANNOTATION] = "false"
     agent.wait_untraced(target.pid, 10)
     stays(lambda: agent.ready()[0], 1)
+
+
+def test_without_a_node_name_the_certificate_is_for_the_address(node):
+    node.kubelet.use(node.certs.signed("by-address", names="IP:127.0.0.1"))
+    agent = node.agent(node.sink(), node__name="")
+    assert kubelet_of(agent)["state"] == "ok"
+    node.kubelet.use(node.certs.signed("by-other-address", names="IP:127.0.0.2"))
+    other = node.agent(node.sink(), node__name="", ready=False)
+    until(lambda: kubelet_of(other)["error"], 10, "another address is another kubelet")
+
+
+def test_a_kubelet_that_starts_after_the_agent(node):
+    from harness.collector import free_port
+    from harness.kubelet import Kubelet
+    port, sink = free_port(), node.sink()
+    target = node.run()
+    agent = node.agent(sink, kubelet__endpoint=f"https://127.0.0.1:{port}", ready=False)
+    until(lambda: kubelet_of(agent)["error"], 10, "nobody listens")
+    assert not agent.ready()[0] and not agent.traced(target.pid)
+    late = Kubelet(node.certs.made["kubelet"], token="a-token", port=port)
+    late.set(target.pod)
+    try:
+        agent.wait_ready(35)
+        agent.wait_traced(target.pid)
+        requests = send(target.port, [Request("/fast")])
+        sink.wait(1)
+        assert sink.spans[0].rid == requests[0].rid
+    finally:
+        late.stop()

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from harness import truth
-from harness.cgroup import LAYOUTS
+from harness.cgroup import LAYOUTS, Cgroups
 from harness.load import Request, send
 from harness.node import server
 from harness.pods import ANNOTATION, Container, Pod, new_container_id
@@ -138,10 +138,28 @@ def test_without_kubernetes_processes_are_chosen_by_path_or_pid(node):
 def test_the_container_is_found_in_every_layout_of_control_groups(shared_pods, layout):
     """Field case 27."""
     node, sink, agent = shared_pods
-    pod = Pod.of_deployment(qos="guaranteed" if layout == "cgroupfs_guaranteed" else "burstable")
+    runtime = "cri-o" if "crio" in layout else "docker" if layout.startswith("docker") else "containerd"
+    pod = Pod.of_deployment(qos="guaranteed" if layout == "cgroupfs_guaranteed" else "burstable", containers=[Container(runtime=runtime)])
     target = node.run(pod=pod, layout=layout)
     agent.wait_traced(target.pid)
     check_traced(sink, target)
+
+
+@pytest.mark.parametrize("version", (1, 2))
+def test_the_container_is_found_where_only_one_kind_of_control_groups_tells_it(shared_pods, version):
+    """Version 1 alone, version 2 alone; on a machine that has one kind only, the other is tried there by nobody."""
+    node, sink, agent = shared_pods
+    try:
+        groups = Cgroups(versions=(version,))
+    except RuntimeError as e:
+        pytest.skip(str(e))
+    try:
+        target = node.run(cgroups=groups)
+        agent.wait_traced(target.pid)
+        check_traced(sink, target)
+        target.stop(signal.SIGKILL)
+    finally:
+        groups.close()
 
 
 @pytest.fixture(scope="module")

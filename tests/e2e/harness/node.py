@@ -64,13 +64,14 @@ class Node:
 
     # -- programs
 
-    def run(self, program=None, *args, pod=None, container=None, layout="cgroupfs", known=True, env=None, enter=True, wrap=(), cwd=None):
+    def run(self, program=None, *args, pod=None, container=None, layout="cgroupfs", known=True, env=None, enter=True, wrap=(), cwd=None,
+            cgroups=None):
         """Starts a program (the web server) in a pod (of its own, opted in), and lets the kubelet tell of it."""
         argv = [*wrap, program or server(), *args]
         pod = pod or Pod.of_deployment()
         container = container or pod.main
         container.known = known
-        folders = self.cgroups.make(pod, container, layout)
+        folders = (cgroups or self.cgroups).make(pod, container, layout)
         process = Process(argv, folders if enter else (), env=env, cwd=cwd)
         target = Target(process, pod, container, folders)
         self.targets.append(target)

@@ -23,6 +23,7 @@ class Container:
     running: bool = True
     probe_paths: dict = field(default_factory=dict)  # {"livenessProbe": "/healthz"}
     env: dict = field(default_factory=dict)
+    runtime: str = "containerd"  # or cri-o, docker
 
     def spec(self):
         spec = {"name": self.name, "image": self.image}
@@ -43,9 +44,9 @@ class Container:
         elif self.running:
             status["state"] = {"running": {"startedAt": started}}
         else:
-            status["state"] = {"terminated": {"exitCode": 0, "reason": "Completed", "containerID": f"containerd://{self.id}"}}
+            status["state"] = {"terminated": {"exitCode": 0, "reason": "Completed", "containerID": f"{self.runtime}://{self.id}"}}
         if self.known:
-            status["containerID"] = f"containerd://{self.id}"
+            status["containerID"] = f"{self.runtime}://{self.id}"
         return status
 
 
