@@ -1,5 +1,6 @@
 """Which pod a process is of, when it is traced, and what its spans say about it."""
 import os
+import shutil
 import signal
 import time
 
@@ -91,6 +92,44 @@ def test_selectors_by_namespace_and_label_and_their_exclusions(node):
         check_traced(sink, target)
     for target in (other, system):
         check_untraced(sink, target, quiet=0.3)
+
+
+def test_mode_all_takes_every_go_program_of_a_pod_but_those_excluded(node):
+    sink = node.sink()
+    silent = node.run(pod=Pod.of_deployment(opted_in=False))
+    refused = node.run(pod=Pod.of_deployment(annotations={ANNOTATION: "false"}))
+    system = node.run(pod=Pod.of_deployment(opted_in=False, namespace="kube-system"))
+    outside = node.run_outside(server())
+    copy = node.folder / "otelcol-contrib"
+    shutil.copy(server(), copy)
+    excluded = node.run(copy, pod=Pod.of_deployment(opted_in=False))
+    agent = node.agent(sink, discovery__mode="all")
+    agent.wait_traced(silent.pid)
+    check_traced(sink, silent)
+    for target in (refused, system, outside, excluded):
+        check_untraced(sink, target, quiet=0.2)
+    reasons = {agent.process_state(t.pid)["reason"] for t in (refused, system, excluded)}
+    assert len(reasons) == 3, reasons
+
+
+def test_another_prefix_of_the_annotations(node):
+    sink = node.sink()
+    ours = node.run(pod=Pod.of_deployment(opted_in=False, annotations={"acme.test/instrument": "true"}))
+    other = node.run()
+    agent = node.agent(sink, discovery__annotation_prefix="acme.test")
+    agent.wait_traced(ours.pid)
+    check_traced(sink, ours)
+    check_untraced(sink, other)
+
+
+@pytest.mark.parametrize("value", ("True", "yes", "1", "", "TRUE", " true", "tru"))
+def test_only_the_word_true_opts_in(shared_pods, value):
+    """What is no "true" is no consent; the reason says what was found."""
+    node, sink, agent = shared_pods
+    target = node.run(pod=Pod.of_deployment(opted_in=False, annotations={ANNOTATION: value}))
+    state = until(lambda: (s := agent.process_state(target.pid)).get("state") not in (None, "pending") and s, 10, "it is decided")
+    assert state["state"] == "not_selected" and state["reason"], state
+    target.stop(signal.SIGKILL)
 
 
 def test_the_containers_annotation_names_the_containers(node):
@@ -420,7 +459,6 @@ def test_five_pods_of_one_image_each_traced_and_the_first_ones_end_stops_nobody(
 @pytest.mark.parametrize("what", ("deleted", "replaced"))
 def test_a_binary_deleted_or_replaced_while_it_runs(node, what):
     """Field case 16."""
-    import shutil
     sink = node.sink()
     program = node.folder / "program"
     shutil.copy(server(), program)
