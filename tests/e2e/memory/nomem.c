@@ -1,5 +1,6 @@
-/* Preloaded into an agent: allocations fail by chance, as they do where memory is short. NOMEM_SEED chooses which, one of NOMEM_EVERY
- * does, of those from NOMEM_FROM to NOMEM_UNTIL: then there is memory again. A signal that ends the process is told, with the way it came. */
+/* Preloaded into an agent: allocations fail by chance, as they do where memory is short. NOMEM_SEED
+ * chooses which, one of NOMEM_EVERY does, of those from NOMEM_FROM to NOMEM_UNTIL: then there is
+ * memory again. A signal that ends the process is told, with the way it came. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <execinfo.h>
@@ -43,7 +44,7 @@ __attribute__((constructor)) static void begin(void)
 	void *way[1];
 
 	if (strcmp(program_invocation_short_name, "spoor") != 0)
-		return; /* what starts the agent */
+		return;          /* what starts the agent */
 	(void)backtrace(way, 1); /* its own memory, now */
 	seed = number("NOMEM_SEED");
 	every = number("NOMEM_EVERY");
@@ -54,7 +55,8 @@ __attribute__((constructor)) static void begin(void)
 	armed = every != 0;
 }
 
-/* Every thread takes its turn. splitmix64's mixing, so that seeds have nothing to do with each other. */
+/* Every thread takes its turn. splitmix64's mixing, so that seeds have nothing to do with each
+ * other. */
 static int fails(void)
 {
 	uint64_t i, x;
