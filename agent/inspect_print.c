@@ -129,6 +129,23 @@ static struct str field_type(const struct go_field *field, const struct gobin_fi
 	return (struct str){ at, found->source == GOBIN_NOWHERE ? strlen(at) : strcspn(at, "|") };
 }
 
+/* Parts share fields: one line each. */
+static bool told_before(const struct plan_lib *l, size_t k)
+{
+	const struct go_field *fields = l->lib->fields;
+	struct str type = field_type(&fields[k], &l->fields[k]);
+
+	for (size_t i = 0; i < k; i++) {
+		struct str before = field_type(&fields[i], &l->fields[i]);
+
+		if (before.n == type.n && memcmp(before.p, type.p, type.n) == 0 &&
+		    strcmp(fields[i].field, fields[k].field) == 0 &&
+		    l->fields[i].offset == l->fields[k].offset)
+			return true;
+	}
+	return false;
+}
+
 static void text_fields(FILE *f, const struct plan_lib *l)
 {
 	(void)fprintf(f, "  fields: offset, where it is known from\n");
@@ -136,6 +153,8 @@ static void text_fields(FILE *f, const struct plan_lib *l)
 		const struct go_field *field = &l->lib->fields[k];
 		struct str type = field_type(field, &l->fields[k]);
 
+		if (told_before(l, k))
+			continue;
 		if (l->fields[k].source == GOBIN_NOWHERE)
 			(void)fprintf(f, "        -  %-14s", gobin_source_text(GOBIN_NOWHERE));
 		else
@@ -164,8 +183,10 @@ void inspect_text(FILE *f, const struct inspect *in)
 		const struct plan_lib *l = &in->plan->libs[i];
 
 		any += parts_whole(l);
-		(void)fprintf(f, "\n%s: %zu of %zu parts can be traced\n", l->lib->name,
-			      parts_whole(l), l->lib->nparts);
+		(void)fprintf(f,
+			      "\n%s: %zu of %zu parts can be traced (without those that "
+			      "the program does not use nothing is lost)\n",
+			      l->lib->name, parts_whole(l), l->lib->nparts);
 		text_parts(f, l);
 		text_functions(f, in->plan, i);
 		text_fields(f, l);
