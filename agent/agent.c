@@ -41,6 +41,7 @@ static void block_signals(sigset_t *set)
 	sigaddset(set, SIGINT);
 	(void)pthread_sigmask(SIG_BLOCK, set, NULL);
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGXFSZ, SIG_IGN); /* a log file at its limit */
 }
 
 static void end_now(int sig)

@@ -70,19 +70,21 @@ static void child(int fd)
 	pthread_t thread;
 	char byte;
 
-	if (read(fd, &byte, 1) == 1 && pthread_create(&thread, NULL, call_place, NULL) == 0)
-		(void)pthread_join(thread, NULL);
+	if (read(fd, &byte, 1) != 1 || pthread_create(&thread, NULL, call_place, NULL) != 0)
+		_exit(1);
+	(void)pthread_join(thread, NULL);
 	_exit(0);
 }
 
+/* -EAGAIN: it has not called, and what was seen says nothing of the kernel. */
 static int reap(pid_t pid)
 {
-	int status;
+	int status = 0;
 
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
-	return 0;
+	return status ? -EAGAIN : 0;
 }
 
 static struct selftest_seen look(int fd)

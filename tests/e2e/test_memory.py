@@ -2,6 +2,7 @@
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,16 @@ def test_allocations_that_fail_never_end_the_agent_by_a_signal_and_it_recovers(n
         assert lives or code, f"seed {seed}: it ended by itself, but says that all is well"
         assert code == 0 or "level=error" in agent.log or "memory" in agent.log, f"seed {seed}: no reason is told:\n{agent.tail()}"
     assert target.process.running
+
+
+@pytest.mark.parametrize("limit", ("nofile=24", "nofile=64", "as=60000000", "data=4000000", "fsize=0", "nproc=1"))
+def test_limits_of_the_process_end_it_with_a_reason_or_not_at_all(node, limit):
+    target = node.run()
+    agent = node.agent(node.sink(), ready=False, wrap=["prlimit", f"--{limit}:{limit.split('=')[1]}"])
+    time.sleep(1)
+    send(target.port, [Request("/fast") for _ in range(5)])
+    agent.stop(signal.SIGTERM, code=None)
+    code = agent.process.popen.returncode
+    assert code in (0, 1), f"it ended with {code}:\n{agent.tail()}"
+    assert code == 0 or "level=error" in agent.log, agent.tail()
+    assert "not exact" not in agent.log, f"the kernel is not to blame:\n{agent.tail()}"
