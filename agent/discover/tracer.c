@@ -258,6 +258,22 @@ static void forget(struct tracer *t, const struct traced *traced)
 		*at = traced->next;
 }
 
+/* False: result says why. */
+static bool load_bias(const struct tracer *t, const struct worker_job *job, uint64_t *bias,
+		      struct worker_result *out)
+{
+	int err = proc_load_bias(t->cfg->proc_root, job->proc.pid, bias);
+
+	if (err == -ESRCH || (err && !still_there(t, job))) {
+		gone(out);
+	} else if (err) {
+		stat_add(attach_failed, 1);
+		verdict(out, WORKER_FAILED, "where it is loaded cannot be told from its maps: %s",
+			strerror(-err));
+	}
+	return !err;
+}
+
 static void attach(struct tracer *t, const struct worker_job *job, const struct analysed *exe,
 		   int fd, struct traced *traced, struct worker_result *out)
 {
@@ -266,10 +282,8 @@ static void attach(struct tracer *t, const struct worker_job *job, const struct 
 	const char *why = NULL;
 	int err;
 
-	if (exe->pie && proc_load_bias(t->cfg->proc_root, job->proc.pid, &bias)) {
-		gone(out);
+	if (exe->pie && !load_bias(t, job, &bias, out))
 		return;
-	}
 	if (targets_reserve(t->targets, &traced->slot, &out->generation)) {
 		stat_add(attach_failed_no_slot, 1);
 		verdict(out, WORKER_FAILED, "%u processes are traced already (targets.max)",
