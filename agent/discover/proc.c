@@ -77,6 +77,7 @@ struct stat_line {
 	char state;
 	uint64_t flags;
 	uint64_t start_time;
+	uint64_t stack; /* 0 where we may not trace it */
 };
 
 /* The command name in parentheses may hold anything, blanks and parentheses too: the fields begin
@@ -95,7 +96,7 @@ static int stat_read(const char *root, int pid, struct stat_line *out)
 		return -EBADMSG;
 	line.state = p[2];
 	p += 3;
-	for (int field = 4; field <= 22; field++) {
+	for (int field = 4; field <= 28; field++) {
 		char *end;
 		uint64_t value = strtoull(p, &end, 10);
 
@@ -105,6 +106,8 @@ static int stat_read(const char *root, int pid, struct stat_line *out)
 			line.flags = value;
 		else if (field == 22)
 			line.start_time = value;
+		else if (field == 28)
+			line.stack = value;
 		p = end;
 	}
 	if (line.state == 'Z' || line.state == 'X')
@@ -327,9 +330,10 @@ int proc_read(struct process *out, const char *proc_root, int pid)
 	 * executable any more. */
 	if (stat_read(proc_root, pid, &after))
 		return -ESRCH;
-	if (err || after.start_time != before.start_time)
+	if (err || after.start_time != before.start_time || after.stack != before.stack)
 		return -EAGAIN;
 	p.start_time = before.start_time;
+	p.stack = before.stack;
 	memcpy(p.container_id, cgroup.container_id, sizeof(p.container_id));
 	memcpy(p.pod_uid, cgroup.pod_uid, sizeof(p.pod_uid));
 	*out = p;

@@ -22,6 +22,7 @@ struct process {
 		     1];   /* from the cgroup: known before the kubelet knows the container */
 	char exe[512];     /* target of /proc/PID/exe as the link says it, " (deleted)" taken off */
 	uint64_t dev, ino; /* of the executable: the same after execve of the same file */
+	uint64_t stack;    /* where its stack began: another place after each execve; 0: not told */
 };
 
 /* Fills *out but for ns_pid from proc_root ("/proc") for pid. 0; -ESRCH: gone, or a zombie;

@@ -261,7 +261,9 @@ static void look_unreadable(struct tracker *t, struct entry *e, int pid)
 
 static bool same_program(const struct entry *e, const struct process *proc)
 {
-	return e->proc.start_time == proc->start_time && e->proc.dev == proc->dev &&
+	bool executed = e->proc.stack && proc->stack && e->proc.stack != proc->stack;
+
+	return e->proc.start_time == proc->start_time && !executed && e->proc.dev == proc->dev &&
 	       e->proc.ino == proc->ino && strcmp(e->proc.exe, proc->exe) == 0;
 }
 

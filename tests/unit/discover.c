@@ -476,6 +476,26 @@ Test(discover, a_program_that_executes_itself_gets_new_probes)
 	cr_expect_eq(untraced(), 1);
 }
 
+#define STAT_WITH_STACK(at)                                                                        \
+	"5000001 (cart) S 1 1 1 0 -1 4194304 1 0 0 0 1 2 0 0 20 0 1 0 10 1000 20 1 1 1 " at " 0\n"
+
+Test(discover, that_a_program_has_executed_itself_is_seen_by_a_scan_as_well)
+{
+	char path[160];
+
+	(void)snprintf(path, sizeof(path), "%s/proc/%d/stat", dir, CART);
+	process(CART, "cart-server", 10, ID1);
+	write_text(path, STAT_WITH_STACK("140736"));
+	start();
+	expect_live(CART, 1);
+	write_text(path, STAT_WITH_STACK("140735"));
+	pods(ON, ID1, ON); /* something new: /proc is looked through */
+	for (int i = 0; i < 300 && jobs() < 2; i++)
+		(void)usleep(10000);
+	cr_expect_eq(jobs(), 2);
+	expect_live(CART, 1);
+}
+
 Test(discover, an_execve_that_was_seen_already_is_not_one_more)
 {
 	struct exec_event ev = { .pid = CART, .time_ns = 1 };
