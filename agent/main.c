@@ -33,7 +33,7 @@ static const struct command commands[] = {
 	  "`spoor check` tells what this machine gives.\n\n"
 	  "Examples:\n"
 	  "  trace one program on a laptop and print its spans\n"
-	  "    spoor agent --discovery-mode selector --discovery-executables '/home/me/app/*' "
+	  "    spoor agent --discovery-executables '/home/me/app/*' "
 	  "--exporters stdout\n"
 	  "  send to a collector elsewhere, one request in ten\n"
 	  "    spoor agent --config /etc/spoor.yaml --otlp-endpoint http://collector:4318 \\\n"
