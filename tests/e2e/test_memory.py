@@ -72,7 +72,8 @@ def test_allocations_that_fail_never_end_the_agent_by_a_signal_and_it_recovers(n
 def test_limits_of_the_process_end_it_with_a_reason_or_not_at_all(node, limit):
     target = node.run()
     agent = node.agent(node.sink(), ready=False, wrap=["prlimit", f"--{limit}:{limit.split('=')[1]}"])
-    time.sleep(1)
+    until(lambda: not agent.process.running or " runs\"" in agent.log or limit == "fsize=0", 15, lambda: f"it runs or ends: {agent.tail()}")
+    time.sleep(0.5)
     send(target.port, [Request("/fast") for _ in range(5)])
     agent.stop(signal.SIGTERM, code=None)
     code = agent.process.popen.returncode
