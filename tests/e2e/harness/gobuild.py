@@ -14,7 +14,7 @@ from .paths import WORK
 VERSIONS = ("1.19", "1.21", "1.22", "1.23", "1.26", "1.27")
 TOOLCHAINS = {"1.21": "go1.21.13", "1.22": "go1.22.12", "1.23": "go1.23.5", "1.26": "go1.26.8", "1.27": "go1.27.3"}
 
-# name -> (go build arguments, CGO_ENABLED)
+# name -> (go build arguments, CGO_ENABLED, more of the environment)
 FLAVOURS = {
     "plain": ((), "0"),
     "stripped": (("-ldflags=-s -w",), "0"),
@@ -25,6 +25,8 @@ FLAVOURS = {
     "trimmed": (("-trimpath", "-ldflags=-s -w -buildid="), "0"),
     "debug": (("-gcflags=all=-N -l",), "0"),
     "race": (("-race",), "1"),
+    "boring": (("-ldflags=-s -w",), "0", {"GOEXPERIMENT": "boringcrypto", "GOAMD64": "v2"}),
+    "splitgroups": (("-ldflags=-s -w",), "0", {"GOEXPERIMENT": "mapsplitgroup"}),
 }
 
 
@@ -91,10 +93,11 @@ def build(source, go="", flavour="stripped", require=(), vendor=False, tags="", 
     """The program made from the folder `source`, as a path. `require` names modules (path@version) beyond the standard library."""
     source = Path(source)
     command, extra = go_command(go)
-    args, cgo = FLAVOURS[flavour]
-    env = {**os.environ, "GOFLAGS": "-buildvcs=false", "CGO_ENABLED": cgo, "GOWORK": "off", **extra}
+    args, cgo, *more = FLAVOURS[flavour]
+    more = more[0] if more else {}
+    env = {**os.environ, "GOFLAGS": "-buildvcs=false", "CGO_ENABLED": cgo, "GOWORK": "off", **extra, **more}
     version = _version(command, extra)
-    key = hashlib.sha256(json.dumps([version, args, cgo, sorted(require), vendor, tags]).encode())
+    key = hashlib.sha256(json.dumps([version, args, cgo, more, sorted(require), vendor, tags]).encode())
     for file in sorted(source.glob("*.go")):
         key.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     name = name or source.name

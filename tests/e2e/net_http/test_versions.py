@@ -13,9 +13,11 @@ from harness.paths import WORK
 SLOW = pytest.mark.slow
 FLAVOURS = ("stripped", "plain", "pie", "static_pie", "cgo", "cgo_pie", "trimmed")
 # Without `slow`: every version stripped and as PIE, every flavour with one. Each other pair means to build a standard library first,
-# so `trimmed` is tried with the oldest, one between and the newest only.
+# so some are tried with the oldest, the newest and one or two between.
+SOME = {"trimmed": ("1.19", "1.26", "1.27"), "cgo": ("1.19", "1.23", "1.26", "1.27"), "cgo_pie": ("1.26", "1.27"),
+        "static_pie": ("1.19", "1.22", "1.26", "1.27")}
 MATRIX = [pytest.param(v, f, marks=() if f in ("stripped", "pie") or v == "1.26" else SLOW)
-          for v in VERSIONS for f in FLAVOURS if f != "trimmed" or v in ("1.19", "1.26", "1.27")]
+          for v in VERSIONS for f in FLAVOURS if v in SOME.get(f, VERSIONS)]
 
 
 def kinds(n=3):
@@ -67,8 +69,9 @@ def test_other_linkers(rig, linker):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version, flavour", (("1.26", "debug"), ("1.19", "debug"), ("1.26", "race")))
-def test_programs_without_optimisation_or_with_the_race_detector(rig, version, flavour):
+@pytest.mark.parametrize("version, flavour", (("1.26", "debug"), ("1.19", "debug"), ("1.26", "race"),
+                                                ("1.26", "boring"), ("1.27", "splitgroups")))
+def test_programs_without_optimisation_with_the_race_detector_and_of_experiments(rig, version, flavour):
     check_program(rig, server(version, flavour), float(version) > 1.215)
 
 
