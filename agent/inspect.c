@@ -76,6 +76,8 @@ static const char *open_advice(int pid, int err)
 		return "no permission to read it";
 	if (err == EISDIR)
 		return "this is a directory: give the program in it";
+	if (err == EINVAL)
+		return "this is no file with a program in it (a device, a FIFO or a socket)";
 	return strerror(err);
 }
 

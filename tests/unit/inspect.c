@@ -46,6 +46,12 @@ Test(inspect, a_directory_is_told_from_a_program, .init = cr_redirect_stderr)
 	stderr_has("this is a directory: give the program in it");
 }
 
+Test(inspect, a_device_is_told_from_a_program, .init = cr_redirect_stderr)
+{
+	cr_assert_eq(run("/dev/zero", NULL, NULL), 1);
+	stderr_has("this is no file with a program in it");
+}
+
 Test(inspect, a_process_that_is_not_there_is_named, .init = cr_redirect_stderr)
 {
 	cr_assert_eq(run("999999999", NULL, NULL), 1);
