@@ -8,11 +8,12 @@ static const char redacted[] = "REDACTED";
 
 void http_target(struct str target, struct str *path, struct str *query)
 {
-	const char *end = target.p + target.n, *p = target.p, *mark;
+	const char *end, *p = target.p, *mark;
 
 	*path = *query = (struct str){ NULL, 0 };
 	if (target.n == 0)
 		return;
+	end = p + target.n;
 	if (*p != '/' && *p != '*') {
 		p = memmem(p, target.n, "://", 3);
 		if (!p)
@@ -151,9 +152,9 @@ struct str http_method(struct span *span, struct str method, const struct list *
 
 struct str http_route(struct str pattern)
 {
-	const char *end = pattern.p + pattern.n, *slash;
-
 	/* "GET /x", "example.com/x", "POST example.com/": method and host have no slash. */
-	slash = pattern.n ? memchr(pattern.p, '/', pattern.n) : NULL;
-	return slash ? (struct str){ slash, (size_t)(end - slash) } : (struct str){ NULL, 0 };
+	const char *slash = pattern.n ? memchr(pattern.p, '/', pattern.n) : NULL;
+
+	return slash ? (struct str){ slash, pattern.n - (size_t)(slash - pattern.p) }
+		     : (struct str){ NULL, 0 };
 }
