@@ -126,6 +126,7 @@ class Demo:
         say(f"program   {Path(self.program.argv[0]).name}, pid {self.program.pid}, stripped, nothing added")
         say(f"agent     pid {agent.pid}, capabilities {effective_capabilities(agent.pid):#x} "
             f"(BPF, PERFMON, SYS_PTRACE, DAC_READ_SEARCH); {state.get('probes', '?')} probes in the program")
+        say(f"pages     http://127.0.0.1:{agent.port}/status and /metrics, as long as the demo runs")
         say()
 
     def requests(self):

@@ -41,7 +41,7 @@ def test_ctrl_c_cleans_up(tmp_path):
     with open(out, "w") as f:
         demo = subprocess.Popen([*DEMO, "--keep"], stdout=f, stderr=subprocess.STDOUT)
     until(lambda: "Ctrl-C" in out.read_text() or demo.poll() is not None, 60, "the demo waits for requests")
-    port = re.search(r"http://127.0.0.1:(\d+) ", out.read_text())[1]
+    port = re.search(r"program +http://127.0.0.1:(\d+), with /fast", out.read_text())[1]
     subprocess.run(["curl", "-s", f"http://127.0.0.1:{port}/fast?of=mine"], check=True, stdout=subprocess.DEVNULL)
     until(lambda: out.read_text().count("trace=") == 9, 10, "a request of one's own is a line")
     os.kill(demo.pid, signal.SIGINT)
