@@ -30,6 +30,7 @@ def metrics():
     out = ["| metric | kind | labels | what |", "|---|---|---|---|"]
     families = {}
     found = rows("agent/base/stats.h", r'X\(\w+,\s*(\w+),\s*%s,\s*%s,\s*%s' % ((STRING,) * 3))
+    found += [("HISTOGRAM", *r) for r in rows("agent/base/stats.h", r'X\(\w+,\s*%s,\s*%s,\s*%s,\s*[0-9]' % ((STRING,) * 3))]
     if os.path.exists(os.path.join(root, "bpf/stats.h")):
         found += [("COUNTER", *r) for r in rows("bpf/stats.h", r'X\(\w+,\s*%s,\s*%s,\s*%s\)' % ((STRING,) * 3))]
     for kind, family, labels, text in found:
