@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from harness.paths import TESTS, agent_binary
@@ -40,13 +39,16 @@ def test_ctrl_c_cleans_up(tmp_path):
     out = tmp_path / "out"
     with open(out, "w") as f:
         demo = subprocess.Popen([*DEMO, "--keep"], stdout=f, stderr=subprocess.STDOUT)
-    until(lambda: "Ctrl-C" in out.read_text() or demo.poll() is not None, 60, "the demo waits for requests")
-    port = re.search(r"program +http://127.0.0.1:(\d+), with /fast", out.read_text())[1]
-    subprocess.run(["curl", "-s", f"http://127.0.0.1:{port}/fast?of=mine"], check=True, stdout=subprocess.DEVNULL)
-    until(lambda: out.read_text().count("trace=") == 9, 10, "a request of one's own is a line")
-    os.kill(demo.pid, signal.SIGINT)
-    demo.wait(15)
-    time.sleep(0.1)
+    try:
+        until(lambda: "Ctrl-C" in out.read_text() or demo.poll() is not None, 60, "the demo waits for requests")
+        port = re.search(r"program +http://127.0.0.1:(\d+), with /fast", out.read_text())[1]
+        subprocess.run(["curl", "-s", f"http://127.0.0.1:{port}/fast?of=mine"], check=True, stdout=subprocess.DEVNULL)
+        until(lambda: out.read_text().count("trace=") == 9, 10, "a request of one's own is a line")
+        demo.send_signal(signal.SIGINT)
+        demo.wait(15)
+    finally:
+        demo.terminate()  # where something above went wrong
+        demo.wait(15)
     assert not leftovers(demo, out.read_text()), out.read_text()
 
 
