@@ -17,8 +17,8 @@
 
 #define CERTS BUILD_DIR "/kubelet-certs"
 
-static char dir[] = "/tmp/spoor-kubelet-XXXXXX";
-static char endpoint[128], token_file[128], scenario_file[128], log_file[128];
+static char dir[] = BUILD_DIR "/kubelet-XXXXXX";
+static char endpoint[128], token_file[512], scenario_file[512], log_file[512];
 static pid_t server;
 static struct config cfg;
 static struct kubelet *k;

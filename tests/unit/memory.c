@@ -118,11 +118,12 @@ TestSuite(memory, .init = quiet);
 
 Test(memory, a_configuration_is_read_or_refused_whichever_allocation_fails)
 {
-	char path[] = "/tmp/spoor-memory-XXXXXX";
-	int fd = mkstemp(path);
+	char path[] = BUILD_DIR "/memory-XXXXXX";
+	int fd;
 
 	if (!CAN_FAIL)
 		cr_skip_test("the sanitizer has its own allocator");
+	fd = mkstemp(path);
 	cr_assert(fd >= 0 && write(fd, yaml, strlen(yaml)) > 0);
 	(void)close(fd);
 	cr_assert_gt(each_failure(load, path), 100);
