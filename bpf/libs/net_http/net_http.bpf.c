@@ -53,9 +53,14 @@ static __always_inline int begin_in(void *ctx, const struct go_slot *s, struct c
 				    struct scratch *b, struct begin *a)
 {
 	struct op_key k = op_key(ctx, &c);
-	__u64 start = bpf_ktime_get_boot_ns();
+	__u64 start = bpf_ktime_get_boot_ns(), goid = op_goid(ctx, s);
 	struct op *op = bpf_map_lookup_elem(&net_http_ops, &k);
 
+	if (op && op->rec.ev.goid != goid) {
+		if (op->active)
+			count(ops_new_begin);
+		op = NULL;
+	}
 	if (read_struct(&b->req, s, a->fields == F_H2REQ_SIZE ? F_H2REQ_SIZE : F_REQ_SIZE,
 			a->req)) {
 		count(ops_unreadable);
@@ -68,7 +73,7 @@ static __always_inline int begin_in(void *ctx, const struct go_slot *s, struct c
 	if (op && op->active && begin_again(op, s, b, a))
 		return 0;
 	if (!op)
-		op = op_new(&k, ctx, s, c);
+		op = op_new(&k, goid, c);
 	if (!op)
 		return 0;
 	op->rec.ev.start_ns = start;
@@ -190,6 +195,12 @@ static __always_inline int end(struct pt_regs *ctx, int how, __u64 writer, int l
 	op = bpf_map_lookup_elem(&net_http_ops, &k);
 	if (!op)
 		return 0;
+	if (last && op->rec.ev.goid != op_goid(ctx, s)) {
+		if (op->active)
+			count(ops_new_begin);
+		bpf_map_delete_elem(&net_http_ops, &k);
+		return 0;
+	}
 	if (op->active && (!writer || writer == op->writer)) {
 		if (last)
 			mark_panic(op, s, GO_G(ctx));

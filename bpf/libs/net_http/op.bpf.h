@@ -111,9 +111,18 @@ static __always_inline __u32 put_str(struct event *ev, char *data, __u32 at, str
 
 /* ---- begin ---- */
 
+/* Who this goroutine is: Go uses the address of a g again, never its goid, so an entry with another
+ * goid is one whose end was not seen. */
+static __always_inline __u64 op_goid(const void *ctx, const struct go_slot *s)
+{
+	__u64 goid = 0;
+
+	(void)go_read(&goid, 8, GO_G((const struct pt_regs *)ctx) + s->at[F_G_GOID]);
+	return goid;
+}
+
 /* A new entry for this goroutine, or NULL: no room. */
-static __always_inline struct op *op_new(const struct op_key *k, const void *ctx,
-					 const struct go_slot *s, struct cookie c)
+static __always_inline struct op *op_new(const struct op_key *k, __u64 goid, struct cookie c)
 {
 	struct op *op;
 
@@ -126,7 +135,7 @@ static __always_inline struct op *op_new(const struct op_key *k, const void *ctx
 		return NULL;
 	random_seed(&op->random);
 	op->rec.ev.cookie = c;
-	(void)go_read(&op->rec.ev.goid, 8, GO_G((const struct pt_regs *)ctx) + s->at[F_G_GOID]);
+	op->rec.ev.goid = goid;
 	return op;
 }
 
