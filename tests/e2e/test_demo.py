@@ -38,7 +38,9 @@ def test_the_demo_shows_its_spans_in_order_and_cleans_up():
 def test_ctrl_c_cleans_up(tmp_path):
     out = tmp_path / "out"
     with open(out, "w") as f:
-        demo = subprocess.Popen([*DEMO, "--keep"], stdout=f, stderr=subprocess.STDOUT)
+        # As from a terminal: a shell starts what runs in its background with SIGINT ignored, and that is inherited.
+        demo = subprocess.Popen([*DEMO, "--keep"], stdout=f, stderr=subprocess.STDOUT,
+                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     try:
         until(lambda: "Ctrl-C" in out.read_text() or demo.poll() is not None, 60, "the demo waits for requests")
         port = re.search(r"program +http://127.0.0.1:(\d+), with /fast", out.read_text())[1]
