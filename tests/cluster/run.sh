@@ -66,7 +66,12 @@ if $keep; then
 	say "the cluster is up: $here/enter.sh kubectl get pods -A"
 else
 	"$here/down.sh"
-	after=$(machine_state)
+	# What held the namespaces ends a moment after what was in them.
+	for _ in {1..50}; do
+		after=$(machine_state)
+		if [[ $before == "$after" ]]; then break; fi
+		sleep 0.1
+	done
 	if [[ $before == "$after" ]]; then
 		echo "ok   nothing is left on the machine"
 		echo 1 0 >>"$results"
