@@ -21,7 +21,7 @@ struct cookie {
 
 #define EVENT_SAMPLED  0x01 /* W3C trace flag "sampled", as decided */
 #define EVENT_REMOTE   0x02 /* trace and parent ids came from a header */
-#define EVENT_BAD_TP   0x04 /* there was a traceparent header, and it was malformed */
+#define EVENT_BAD_TP   0x04 /* there was a header with a trace's ids, and it was malformed */
 #define EVENT_PANICKED 0x08 /* the handler panicked */
 #define EVENT_CUT      0x10 /* at least one string was longer than its limit */
 
@@ -60,6 +60,9 @@ struct event {
 #define SAMPLE_ROOT        0 /* decide as if there were no parent, by the ratio */
 #define SAMPLE_LIKE_PARENT 1 /* follow the inbound sampled flag */
 
+/* Trace headers besides traceparent. */
+#define INBOUND_B3 0x01
+
 /* One entry of a library's "slots" ARRAY map: all that its probes must know of one process. */
 struct go_slot {
 	__u32 generation; /* 0: the slot is not in use, the probe does nothing */
@@ -70,6 +73,8 @@ struct go_slot {
 	__u8 map_kind;       /* GO_MAP_* */
 	__u16 map_group;     /* GO_MAP_SWISS: bytes of a group, and in it: */
 	__u16 map_key, map_key_stride, map_elem, map_elem_stride;
+	__u8 inbound; /* INBOUND_*: headers that are read besides traceparent */
+	__u8 pad[3];
 	__u64 ro_lo, ro_hi; /* read-only data as loaded: a string in here is a literal, sent as its
 			       offset; 0: none */
 	__u16 at[GO_FIELDS_MAX]; /* byte offsets of the library's fields, GO_ABSENT where unknown */

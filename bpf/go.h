@@ -182,12 +182,20 @@ static __always_inline void set_u64(__u8 *to, __u64 v)
 	*(__u64 *)to = v; /* members of struct event are 8-aligned */
 }
 
+/* The decision of a root. */
+static __always_inline void go_sample(struct event *ev, const struct go_slot *s)
+{
+	__u64 low = __builtin_bswap64(*(const __u64 *)(ev->trace_id + 8));
+
+	ev->flags &= ~EVENT_SAMPLED;
+	if (low < s->sample_below || s->sample_below == ~0ULL)
+		ev->flags |= EVENT_SAMPLED;
+}
+
 /* A span id, and a trace id as well if ev has none from a header. Then the sampling decision. */
 static __always_inline void go_identify(struct event *ev, const struct go_slot *s,
 					struct go_random *r)
 {
-	__u64 low;
-
 	r->a += 0x9e3779b97f4a7c15ULL;
 	set_u64(ev->span_id, random_mix(r->a) ?: 1);
 	if (!(ev->flags & EVENT_REMOTE)) {
@@ -197,10 +205,7 @@ static __always_inline void go_identify(struct event *ev, const struct go_slot *
 	} else if (s->sample_inbound == SAMPLE_LIKE_PARENT) {
 		return; /* go_traceparent() has set EVENT_SAMPLED as the header has it */
 	}
-	low = __builtin_bswap64(*(const __u64 *)(ev->trace_id + 8));
-	ev->flags &= ~EVENT_SAMPLED;
-	if (low < s->sample_below || s->sample_below == ~0ULL)
-		ev->flags |= EVENT_SAMPLED;
+	go_sample(ev, s);
 }
 
 /* ---- traceparent ---- */

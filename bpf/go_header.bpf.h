@@ -7,6 +7,7 @@
  * Sources: runtime/map.go (hmap, bmap), internal/runtime/maps/{map,table,group}.go. */
 #pragma once
 #include "go.h"
+#include "go_b3.bpf.h"
 
 #define HEADER_OLD_GROUP 336 /* bucket: 8 tophash, 8 keys, 8 elems, overflow pointer */
 /* Steps of a walk over more than one group: groups, and entries of a directory. Enough for 3,500
@@ -21,6 +22,8 @@ struct header_found {
 			      yet */
 	__u64 h2_settings; /* 1: look for Http2-Settings as well, 2: it is there */
 	__u64 ro_lo, ro_hi;
+	__u64 b3_wanted; /* not 0: the B3 headers as well; what follows counts only then */
+	struct b3_values b3;
 };
 
 struct header_walk {
@@ -42,6 +45,51 @@ struct header_walk {
 #define KEY_ENT      0x746e65
 #define KEY_TE       0x6574
 #define KEY_TTI      0x697474
+#define KEY_B3       0x3342
+#define KEY_X_B3_TRA 0x6172542d33422d58ULL /* "X-B3-Tra" */
+#define KEY_X_B3_SPA 0x6170532d33422d58ULL /* "X-B3-Spa" */
+#define KEY_X_B3_SAM 0x6d61532d33422d58ULL /* "X-B3-Sam" */
+#define KEY_X_B3_FLA 0x616c462d33422d58ULL /* "X-B3-Fla" */
+#define KEY_CEID     0x64696563
+#define KEY_NID      0x64696e
+#define KEY_PLED     0x64656c70
+#define KEY_GS       0x7367
+
+/* What is to be looked for in the headers of a process's requests. */
+static __always_inline void header_want(struct header_found *f, const struct go_slot *s,
+					__u64 agent_key)
+{
+	struct go_str none = {};
+
+	f->agent = f->parent = f->state = none;
+	f->agent_key = agent_key;
+	f->h2_settings = 0;
+	f->ro_lo = s->ro_lo;
+	f->ro_hi = s->ro_hi;
+	f->b3_wanted = s->inbound & INBOUND_B3;
+	if (f->b3_wanted)
+		f->b3 = (struct b3_values){};
+}
+
+/* k: the first bytes of a key. */
+GO_APART int header_b3(struct header_found *f, __u64 k0, __u64 k1, __u64 vals, __u64 nvals)
+{
+	struct go_str found = { vals, nvals };
+
+	if (!f)
+		return 0;
+	if (k0 == KEY_B3)
+		f->b3.single = found;
+	else if (k0 == KEY_X_B3_TRA && k1 == KEY_CEID)
+		f->b3.trace = found;
+	else if (k0 == KEY_X_B3_SPA && k1 == KEY_NID)
+		f->b3.span = found;
+	else if (k0 == KEY_X_B3_SAM && k1 == KEY_PLED)
+		f->b3.sampled = found;
+	else if (k0 == KEY_X_B3_FLA && k1 == KEY_GS)
+		f->b3.flags = found;
+	return 0;
+}
 
 /* One full slot: its key and its []string. Not static, so that the verifier looks at it once and
  * not at each way to get here. */
@@ -56,13 +104,14 @@ GO_APART int header_slot(struct header_found *f, __u64 key, __u64 key_len, __u64
 		f->agent = found;
 		return 0;
 	}
-	if (key_len - 10 > 1 && !(key_len == 14 && f->h2_settings))
+	if (key_len - 10 > 1 && !(key_len == 14 && f->h2_settings) &&
+	    !(f->b3_wanted && (key_len == 2 || key_len == 12)))
 		return 0;
 	/* net/http interns the well-known keys: once User-Agent's is known, no other literal is of
 	 * interest. */
 	if (f->agent_key && key - f->ro_lo < f->ro_hi - f->ro_lo)
 		return 0;
-	if (go_read(k, key_len == 10 ? 10 : 11, key))
+	if (go_read(k, key_len == 14 ? 11 : cap(key_len, 12), key))
 		return 0;
 	if (k[0] == KEY_USER_AGE && k[1] == KEY_NT) {
 		f->agent = found;
@@ -74,6 +123,8 @@ GO_APART int header_slot(struct header_found *f, __u64 key, __u64 key_len, __u64
 		f->state = found;
 	} else if (k[0] == KEY_HTTP2_SE && k[1] == KEY_TTI && key_len == 14) {
 		f->h2_settings = 2;
+	} else if (f->b3_wanted) {
+		header_b3(f, k[0], k[1], vals, nvals);
 	}
 	return 0;
 }

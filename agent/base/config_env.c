@@ -60,6 +60,36 @@ static int parse_pairs(const struct option *o, const char *text, union option_va
 	return err;
 }
 
+/* OTEL_PROPAGATORS: what we cannot read is no reason to read nothing. Baggage carries no ids, and
+ * passes by us. */
+static int parse_propagators(const struct option *o, const char *text, union option_value *out,
+			     char why[OPTION_WHY])
+{
+	struct list items = { 0 };
+	size_t n = 0;
+	int err = list_split(text, &items);
+
+	for (size_t i = 0; i < items.n && !err; i++) {
+		char *item = items.v[i];
+
+		if (strcmp(item, "tracecontext") == 0 || strcmp(item, "b3") == 0 ||
+		    strcmp(item, "b3multi") == 0) {
+			items.v[i] = items.v[n];
+			items.v[n++] = item;
+		} else if (strcmp(item, "baggage") != 0) {
+			log_warn("config: environment OTEL_PROPAGATORS: '%.60s' is not read, "
+				 "traceparent always is",
+				 item);
+		}
+	}
+	if (!err && !n)
+		err = option_parse(o, o->def, out, why);
+	else if (!err)
+		err = option_parse_items(o, (const char *const *)items.v, n, out, why);
+	list_clear(&items);
+	return err;
+}
+
 /* OpenTelemetry's spelling of a value in ours: durations are bare milliseconds, enums know no case,
  * console is our stdout. */
 static int parse_foreign(const struct option *o, const char *text, union option_value *out,
@@ -70,6 +100,8 @@ static int parse_foreign(const struct option *o, const char *text, union option_
 
 	if (o->type == OPTION_MAP)
 		return parse_pairs(o, text, out, why);
+	if (o->offset == options[OPT_propagators].offset)
+		return parse_propagators(o, text, out, why);
 	if (o->type == OPTION_DURATION && text[strspn(text, "0123456789")]) {
 		(void)snprintf(why, OPTION_WHY, "'%.60s' is not a whole number of milliseconds",
 			       text);

@@ -230,6 +230,8 @@ static int fill(struct attach *a, struct attached *t, const struct plan *p, uint
 	shared.generation = generation;
 	shared.sample_below = a->sampler.sample_below;
 	shared.sample_inbound = a->sampler.sample_inbound;
+	if (listed(&a->cfg->propagators, "b3") || listed(&a->cfg->propagators, "b3multi"))
+		shared.inbound = INBOUND_B3;
 	if (shared.ro_hi) {
 		shared.ro_lo += bias;
 		shared.ro_hi += bias;

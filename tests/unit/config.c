@@ -477,10 +477,27 @@ Test(config, variables_of_opentelemetrys_that_change_nothing_here_are_named)
 
 	(void)setenv("OTEL_EXPORTER_OTLP_CLIENT_KEY", "/key", 1);
 	(void)setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1000", 1);
-	(void)setenv("OTEL_PROPAGATORS", "", 1);
+	(void)setenv("OTEL_BLRP_SCHEDULE_DELAY", "", 1);
 	cfg = SAID(load(NULL));
 	cr_assert(cfg);
 	cr_assert(strstr(said, "spoor does not use OTEL_EXPORTER_OTLP_CLIENT_KEY\""), "%s", said);
+}
+
+Test(config, propagators_that_we_cannot_read_are_told_and_the_others_taken)
+{
+	auto_config struct config *some = NULL, *others = NULL;
+
+	(void)setenv("OTEL_PROPAGATORS", "xray, tracecontext,baggage,b3multi ,b3", 1);
+	some = SAID(load(NULL));
+	cr_assert(some && some->propagators.n == 3);
+	cr_assert_str_eq(some->propagators.v[1], "b3multi");
+	cr_assert(strstr(said, "OTEL_PROPAGATORS: 'xray' is not read"), "%s", said);
+	cr_assert_not(strstr(said, "baggage"));
+	(void)setenv("OTEL_PROPAGATORS", "none", 1);
+	others = SAID(load(NULL));
+	cr_assert(others && others->propagators.n == 1);
+	cr_assert_str_eq(others->propagators.v[0], "tracecontext");
+	cr_assert(strstr(said, "'none' is not read, traceparent always is"), "%s", said);
 }
 
 Test(config, every_key_flag_and_variable_is_unique_and_documented)

@@ -163,9 +163,7 @@ GO_APART int op_begin(struct op *op, const struct go_slot *s, struct scratch *b,
 		op->remote_ptr = v.ptr;
 	}
 	f = &b->found;
-	*f = (struct header_found){ .agent_key = op->agent_key,
-				    .ro_lo = s->ro_lo,
-				    .ro_hi = s->ro_hi };
+	header_want(f, s, op->agent_key);
 	w.found = f;
 	w.slot = s;
 	w.buf = &b->group;
@@ -174,7 +172,16 @@ GO_APART int op_begin(struct op *op, const struct go_slot *s, struct scratch *b,
 	op->agent_key = f->agent_key;
 	if (f->parent.ptr)
 		go_traceparent(ev, f->parent.ptr, f->parent.len);
+	if (ev->flags & EVENT_REMOTE) {
+		f->b3_wanted = 0; /* traceparent wins */
+	} else {
+		f->state.len = 0; /* it belongs to traceparent */
+		if (f->b3_wanted)
+			f->b3_wanted = go_b3_headers(ev, &f->b3);
+	}
 	go_identify(ev, s, &op->random);
+	if (f->b3_wanted)
+		go_b3_decide(ev, s, f->b3_wanted);
 	at = cap(op->rec.remote_len, NET_HTTP_REMOTE_MAX);
 	op->rec.agent_len = op->rec.state_len = 0;
 	if (ev->flags & EVENT_SAMPLED) {
