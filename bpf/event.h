@@ -87,6 +87,9 @@ struct op_key {
 	__u64 id; /* the library's: address of g, goid, a pointer */
 };
 
+/* Bytes of a slot's entry in a library's "shares" map, see share.h. */
+#define SHARE_SIZE 64
+
 /* The one entry of the mmapped `control` map. */
 struct control {
 	__u32 sleeping; /* the events thread sleeps: the next record wakes it and clears this */

@@ -14,6 +14,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "maps.h"
+#include "share.h"
 #include "traceparent.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

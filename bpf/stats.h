@@ -16,6 +16,7 @@
 	X(hits_no_program, COUNTER, "bpf_ignored_hits_total", "reason=\"no_program\"", "")         \
 	X(ops_no_room, COUNTER, "operations_skipped_total", "reason=\"no_room\"",                  \
 	  "Operations that could not be followed, by reason")                                      \
+	X(ops_no_share, COUNTER, "operations_skipped_total", "reason=\"no_share\"", "")            \
 	X(ops_no_buffer, COUNTER, "operations_skipped_total", "reason=\"no_buffer\"", "")          \
 	X(ops_unreadable, COUNTER, "operations_skipped_total", "reason=\"unreadable\"", "")        \
 	X(ops_new_begin, COUNTER, "operations_abandoned_total", "reason=\"new_begin\"",            \

@@ -64,6 +64,7 @@
 	X(DURATION, ring_interval, "ring.interval", "", "100ms", "1ms-10s", "how often the ring is drained while there is traffic") \
 	X(UINT, targets_max, "targets.max", "", "256", "1-65535", "most processes traced at a time") \
 	X(UINT, operations_max, "operations.max", "", "8192", "16-1048576", "most open connections and requests remembered in the kernel, per library") \
+	X(UINT, operations_max_per_process, "operations.max_per_process", "", "4096", "1-1048576", "most of them of one process, so that one with thousands of idle connections leaves room for others") \
 	X(DURATION, shutdown_timeout, "shutdown.timeout", "", "10s", "0s-5m", "time to detach and flush after SIGTERM") \
 	X(MAP, resource_attributes, "resource.attributes", "OTEL_RESOURCE_ATTRIBUTES", "", "", "attributes of every span's resource (key=value)") \
 	X(LIST, resource_pod_labels, "resource.pod_labels", "", "", "", "pod labels that become k8s.pod.label.<key>") \

@@ -62,7 +62,7 @@ static int prepare_maps(struct bpf_object *object, const struct core *core,
 			err = bpf_map__reuse_fd(map, core->counters);
 		else if (strcmp(name, "control") == 0)
 			err = bpf_map__reuse_fd(map, core->control);
-		else if (strcmp(name, "slots") == 0)
+		else if (strcmp(name, "slots") == 0 || strcmp(name, "shares") == 0)
 			err = bpf_map__set_max_entries(map, cfg->targets_max);
 		else if (ends_in(name, "_ops"))
 			err = bpf_map__set_max_entries(map, cfg->operations_max);
@@ -128,6 +128,9 @@ static int find_maps(struct library *l)
 	l->slots = bpf_object__find_map_fd_by_name(l->object, "slots");
 	if (l->slots < 0)
 		return -ENOENT;
+	l->shares = bpf_object__find_map_by_name(l->object, "shares");
+	if (l->shares && bpf_map__value_size(l->shares) != SHARE_SIZE)
+		return -EINVAL;
 	bpf_object__for_each_map(map, l->object)
 	{
 		enum bpf_map_type type = bpf_map__type(map);
@@ -176,6 +179,7 @@ static int open_and_load(struct library *l, const struct core *core, const struc
 	if (!l->object)
 		return -errno;
 	set_constant(l->object, "wake_bytes", cfg->ring_wakeup);
+	set_constant(l->object, "share_max", cfg->operations_max_per_process);
 	prepare_programs(l->object);
 	err = prepare_maps(l->object, core, cfg);
 	return err ? err : bpf_object__load(l->object);
@@ -214,8 +218,12 @@ void library_close(struct library *l)
 int library_fill(const struct library *l, uint16_t slot, const struct go_slot *shared,
 		 const struct plan_lib *plan)
 {
+	static const char nothing[SHARE_SIZE];
 	struct go_slot entry = *shared;
 	uint32_t key = slot;
+
+	if (l->shares && bpf_map_update_elem(bpf_map__fd(l->shares), &key, nothing, BPF_ANY))
+		return -errno;
 
 	entry.parts = plan->parts;
 	for (size_t i = 0; i < GO_FIELDS_MAX; i++) {

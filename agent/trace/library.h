@@ -5,6 +5,7 @@
 #include "bpf/event.h"
 #include "trace/lib.h"
 
+struct bpf_map;
 struct bpf_object;
 struct config;
 struct core;
@@ -17,6 +18,7 @@ struct library {
 	const struct lib *lib;
 	struct bpf_object *object; /* NULL: not loaded */
 	int slots;
+	struct bpf_map *shares; /* NULL: it remembers nothing */
 	/* What the probes remember, keyed by slot first. */
 	struct library_map {
 		int fd;

@@ -111,10 +111,13 @@ static struct plan_lib planned[LIBS_MAX];
 static struct plan_place places[4];
 static struct gobin_field fields[TOY_NFIELDS];
 
+static char *cfg_share = "--operations-max-per-process=4096";
+
 static void load_config(const char *ring_size)
 {
 	char size[64], *argv[] = { "agent",
 				   size,
+				   cfg_share,
 				   "--operations-max=100",
 				   "--targets-max=40",
 				   "--batch-delay=50ms",
@@ -694,6 +697,42 @@ Test(attach_small, what_a_full_ring_loses_is_counted_and_nothing_else_is_lost)
 	cr_assert_eq(stat_get(spans_dropped_ring_full), stat_get(lost_ring_full));
 	cr_assert_eq(stat_get(spans_produced), 1000);
 	cr_assert_eq(queued + stat_get(spans_dropped_ring_full), 1000);
+}
+
+static void hang(struct attached **out, uint16_t slot, uint32_t generation)
+{
+	const char *why = NULL;
+	size_t n = 0;
+
+	cr_assert_eq(attach_process(out, attach, plan, getpid(), "/proc/self/exe", slot, generation,
+				    0, &n, &why),
+		     0, "%s", why);
+}
+
+Test(attach_small, one_process_takes_no_more_than_its_share_and_the_slots_next_owner_has_all_of_it)
+{
+	struct attached *list[2];
+
+	cfg_share = "--operations-max-per-process=30";
+	open_all("1MiB");
+	hang(&list[0], 3, 1);
+	hang(&list[1], 4, 1); /* both count the same calls */
+	for (int i = 0; i < 40; i++)
+		(void)toy_place(2 * i + 1);
+	for (int i = 0; i < 30; i++) /* in the place of what is there already */
+		(void)toy_place(2 * i + 1);
+	attach_collect_stats(attach);
+	cr_assert_eq(stat_get(ops_no_share), 20);
+	cr_assert_eq(stat_get(ops_no_room), 0, "of 100, 60 are used");
+	attach_detach(attach, list, 1);
+	cr_assert_eq(stat_get(ops_opt_out), 30);
+	hang(&list[0], 3, 2);
+	for (int i = 0; i < 30; i++)
+		(void)toy_place(2 * i + 1);
+	attach_collect_stats(attach);
+	cr_assert_eq(stat_get(ops_no_share), 20);
+	attach_detach(attach, list, 2);
+	cr_assert_eq(stat_get(ops_opt_out), 90);
 }
 
 Test(attach_small, a_library_is_disabled_by_the_configuration)

@@ -198,7 +198,7 @@ static __always_inline int end(struct pt_regs *ctx, int how, __u64 writer, int l
 	if (last && op->rec.ev.goid != op_goid(ctx, s)) {
 		if (op->active)
 			count(ops_new_begin);
-		bpf_map_delete_elem(&net_http_ops, &k);
+		share_drop(&net_http_ops, &k);
 		return 0;
 	}
 	if (op->active && (!writer || writer == op->writer)) {
@@ -215,7 +215,7 @@ static __always_inline int end(struct pt_regs *ctx, int how, __u64 writer, int l
 		op->rec.bits = 0;
 	}
 	if (last)
-		bpf_map_delete_elem(&net_http_ops, &k);
+		share_drop(&net_http_ops, &k);
 	return 0;
 }
 

@@ -126,10 +126,8 @@ static __always_inline struct op *op_new(const struct op_key *k, __u64 goid, str
 {
 	struct op *op;
 
-	if (bpf_map_update_elem(&net_http_ops, k, &op_zero, BPF_ANY)) {
-		count(ops_no_room);
+	if (share_put(&net_http_ops, k, &op_zero))
 		return NULL;
-	}
 	op = bpf_map_lookup_elem(&net_http_ops, k);
 	if (!op)
 		return NULL;

@@ -163,3 +163,29 @@ def test_more_requests_at_once_than_there_is_room_for_are_counted(node):
           lambda: f"60 = {sink.received} spans + {skipped} skipped")
     fine = send(target.port, [Request("/fast") for _ in range(50)], workers=2, reconnect=True)
     until(lambda: {r.rid for r in fine} <= {s.rid for s in sink.spans}, 10, "room is used again")
+
+
+def test_a_program_with_many_idle_connections_leaves_room_for_others(node):
+    """operations.max_per_process: one program's idle connections cost that program's spans only."""
+    sink = node.sink()
+    greedy, modest = node.run(), node.run()
+    agent = node.agent(sink, operations__max=64, operations__max_per_process=32)
+    idle = []
+    try:
+        agent.wait_traced(greedy.pid), agent.wait_traced(modest.pid)
+        for _ in range(100):
+            idle.append(socket.create_connection(("127.0.0.1", greedy.port)))
+            idle[-1].sendall(b"GET /fast HTTP/1.1\r\nHost: h\r\n\r\n")
+            idle[-1].recv(65536)
+        until(lambda: agent.metrics()['spoor_operations_skipped_total{reason="no_share"}'] == 68, 10, "what is beyond its share is counted")
+        until(lambda: sink.received == 32, 10, "the rest of it is traced")
+        requests = send(modest.port, [Request("/slow?ms=300") for _ in range(30)], workers=30, reconnect=True)
+        until(lambda: {r.rid for r in requests} <= {s.rid for s in sink.spans}, 10, "the other program has all its spans")
+        truth.check([s for s in sink.spans if s.rid], requests)
+        assert agent.metrics()['spoor_operations_skipped_total{reason="no_room"}'] == 0
+    finally:
+        for s in idle:
+            s.close()
+    requests = send(greedy.port, [Request("/fast") for _ in range(40)], workers=2, reconnect=True)
+    until(lambda: {r.rid for r in requests} <= {s.rid for s in sink.spans}, 10, "a closed connection gives its place back")
+    assert agent.metrics()['spoor_operations_skipped_total{reason="no_share"}'] == 68
