@@ -59,7 +59,7 @@
 	X(DURATION, batch_delay, "batch.delay", "OTEL_BSP_SCHEDULE_DELAY", "1s", "10ms-5m", "longest wait before a batch that is not full is sent") \
 	X(UINT, batch_count, "batch.count", "", "24", "4-4096", "batches in the pool: with batch.spans and batch.bytes the ceiling of the queue") \
 	X(SIZE, batch_bytes, "batch.bytes", "", "384KiB", "16KiB-16MiB", "memory of one batch") \
-	X(SIZE, ring_size, "ring.size", "", "1MiB", "4KiB-1GiB", "kernel ring for events; rounded up to a power of two, and counted twice in the memory of the process") \
+	X(SIZE, ring_size, "ring.size", "", "1MiB", "4KiB-1GiB", "kernel ring for events; rounded up to a power of two") \
 	X(SIZE, ring_wakeup, "ring.wakeup", "", "64KiB", "0-512MiB", "waiting bytes at which the kernel wakes the agent") \
 	X(DURATION, ring_interval, "ring.interval", "", "100ms", "1ms-10s", "how often the ring is drained while there is traffic") \
 	X(UINT, targets_max, "targets.max", "", "256", "1-65535", "most processes traced at a time") \

@@ -12,8 +12,8 @@
 #include "discover/tracker.h"
 #include "discover/worker.h"
 #include "trace/attach.h"
+#include "trace/ringbuf.h"
 
-#include <bpf/libbpf.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -38,8 +38,8 @@ enum source { SOURCE_STOP, SOURCE_EXECS, SOURCE_WORKER, SOURCE_KUBELET };
 struct discover {
 	const struct config *cfg;
 	struct targets *targets;
-	struct tracer *tracer;         /* NULL: somebody else's backend */
-	struct ring_buffer *exec_ring; /* NULL: somebody else's notification */
+	struct tracer *tracer;     /* NULL: somebody else's backend */
+	struct ringbuf *exec_ring; /* NULL: somebody else's notification */
 	struct discover_execs execs;
 	struct worker *worker;
 	pthread_t thread;
@@ -110,23 +110,22 @@ struct seen {
 	size_t run; /* records of this drain */
 };
 
-/* The ring's callback is given when it is made, what to call only when it is drained. */
-static _Thread_local struct seen seen_now;
-
-/* libbpf goes on until the ring is empty, which in a storm of execve is never: a run ends by an
- * error of ours, and what is left makes the fd readable again. */
-static int exec_record(void *ctx, void *data, size_t size)
+/* In a storm of execve the ring is never empty: a run ends also by its length, and what is left
+ * makes the fd readable again. */
+static bool exec_record(void *arg, const void *data, size_t size)
 {
-	(void)ctx;
-	if (size >= sizeof(struct exec_event) && seen_now.fn)
-		seen_now.fn(data, seen_now.arg);
-	return ++seen_now.run < EXECS_RUN ? 0 : -EAGAIN;
+	struct seen *seen = arg;
+
+	if (size >= sizeof(struct exec_event))
+		seen->fn(data, seen->arg);
+	return ++seen->run < EXECS_RUN;
 }
 
 static void exec_drain(void *arg, void (*fn)(const struct exec_event *ev, void *arg), void *fn_arg)
 {
-	seen_now = (struct seen){ fn, fn_arg, 0 };
-	(void)ring_buffer__consume(arg);
+	struct seen seen = { fn, fn_arg, 0 };
+
+	(void)ringbuf_read(arg, exec_record, &seen);
 }
 
 /* A traced process takes four fds, one that waits for its pod takes one; some runtimes start us
@@ -145,7 +144,7 @@ int discover_new(struct discover **out, const struct config *cfg, struct attach 
 		 struct targets *t)
 {
 	struct discover_execs execs = { .fd = -1, .drain = exec_drain };
-	struct ring_buffer *ring = NULL;
+	struct ringbuf *ring = NULL;
 	struct tracer *tracer = NULL;
 	struct worker_backend backend;
 	struct discover *d;
@@ -156,20 +155,20 @@ int discover_new(struct discover **out, const struct config *cfg, struct attach 
 		return fail(err, "discover: %s", strerror(-err));
 	backend = tracer_backend(tracer);
 	if (attach_kernel(a)->exec_events) {
-		ring = ring_buffer__new(attach_exec_fd(a), exec_record, NULL, NULL);
-		if (!ring)
+		err = ringbuf_open(&ring, attach_exec_fd(a));
+		if (err)
 			log_error("discover: no ring of execve notifications: %s; new processes "
 				  "are seen only by scans",
-				  strerror(errno));
+				  strerror(-err));
 	}
 	if (ring) {
-		execs.fd = ring_buffer__epoll_fd(ring);
+		execs.fd = attach_exec_fd(a);
 		execs.arg = ring;
 		execs.hints = attach_kernel(a)->own_pid_namespace;
 	}
 	err = discover_new_with(&d, cfg, &backend, &execs, t);
 	if (err) {
-		ring_buffer__free(ring);
+		ringbuf_close(&ring);
 		tracer_free(&tracer);
 		return fail(err, "discover: %s", strerror(-err));
 	}
@@ -321,7 +320,7 @@ void discover_free(struct discover **p)
 	roster_free(&d->tracker.roster);
 	pods_free(&d->tracker.pods);
 	kubelet_free(&d->kubelet);
-	ring_buffer__free(d->exec_ring);
+	ringbuf_close(&d->exec_ring);
 	tracer_free(&d->tracer);
 	if (d->epoll_fd >= 0)
 		(void)close(d->epoll_fd);

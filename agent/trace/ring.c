@@ -7,9 +7,10 @@
 #include "pipeline/batch.h"
 #include "trace/clock.h"
 #include "trace/lib.h"
+#include "trace/ringbuf.h"
 #include "trace/span.h"
 #include "trace/target.h"
-#include <bpf/libbpf.h>
+
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -28,8 +29,8 @@ struct ring {
 	struct privacy privacy;
 	uint64_t interval_ms, delay_ms;
 	struct clock clock;
-	struct batch *batch;        /* being filled, or NULL */
-	struct ring_buffer *buffer; /* NULL: replay */
+	struct batch *batch;    /* being filled, or NULL */
+	struct ringbuf *buffer; /* NULL: replay */
 	volatile uint32_t *sleeping;
 	int epoll, stop;
 	size_t run;         /* records of this run */
@@ -177,41 +178,30 @@ void ring_record(struct ring *r, const void *data, size_t size)
 		add(r, data, ev->size, lib, t);
 }
 
-/* libbpf goes on until the ring is empty, which under load is never: a run ends by an error of
- * ours. */
-static int on_record(void *ctx, void *data, size_t size)
+/* Under load the ring is never empty, so a run ends also by its length. */
+static bool on_record(void *arg, const void *data, size_t size)
 {
-	struct ring *r = ctx;
+	struct ring *r = arg;
 
 	ring_record(r, data, size);
-	return ++r->run < RUN_RECORDS ? 0 : -EAGAIN;
-}
-
-/* Of libbpf, whose name for it is that of our own struct. */
-static const struct ring *kernel_ring(const struct ring *r)
-{
-	return ring_buffer__ring(r->buffer, 0);
+	return ++r->run < RUN_RECORDS;
 }
 
 /* True when the ring was found empty. */
 static bool drain(struct ring *r)
 {
-	bool empty;
-
 	r->run = 0;
-	empty = ring_buffer__consume(r->buffer) >= 0;
-	/* A record that is reserved but not yet submitted lies in the way of those behind it. */
-	return empty && ring__avail_data_size(kernel_ring(r)) == 0;
+	return ringbuf_read(r->buffer, on_record, r);
 }
 
 /* No record of what was retired lies behind the mark, so that all of them have been read once the
  * thread has come so far: also when the ring is never empty. */
 static void reap(struct ring *r)
 {
-	if (!targets_retiring(r->targets) || ring__consumer_pos(kernel_ring(r)) < r->mark)
+	if (!targets_retiring(r->targets) || ringbuf_done(r->buffer) < r->mark)
 		return;
 	targets_reap(r->targets);
-	r->mark = ring__producer_pos(kernel_ring(r));
+	r->mark = ringbuf_written(r->buffer);
 }
 
 static uint64_t batch_age_ms(const struct ring *r)
@@ -311,9 +301,9 @@ static int open_ring(struct ring *r, int fd)
 {
 	int err;
 
-	r->buffer = ring_buffer__new(fd, on_record, r, NULL);
-	if (!r->buffer)
-		return -errno;
+	err = ringbuf_open(&r->buffer, fd);
+	if (err)
+		return err;
 	r->epoll = epoll_create1(EPOLL_CLOEXEC);
 	r->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (r->epoll < 0 || r->stop < 0)
@@ -374,7 +364,7 @@ void ring_free(struct ring **p)
 		return;
 	if (r->batch)
 		pool_put(r->pool, r->batch);
-	ring_buffer__free(r->buffer);
+	ringbuf_close(&r->buffer);
 	if (r->epoll >= 0)
 		(void)close(r->epoll);
 	if (r->stop >= 0)

@@ -1,6 +1,6 @@
 /* Needs root: processes that come, end, change and are not meant, traced as in attach.c. */
 #include "toy_rig.h"
-#include <bpf/libbpf.h>
+#include "trace/ringbuf.h"
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -90,20 +90,20 @@ struct seen {
 	bool found;
 };
 
-static int take_exec(void *arg, void *data, size_t size)
+static bool take_exec(void *arg, const void *data, size_t size)
 {
 	const struct exec_event *ev = data;
 	struct seen *seen = arg;
 
 	cr_assert_eq(size, sizeof(*ev));
 	seen->found |= ev->pid == seen->pid;
-	return 0;
+	return true;
 }
 
 Test(attach_process, every_execve_on_the_machine_is_told)
 {
 	struct pollfd pfd = { .fd = attach_exec_fd(attach), .events = POLLIN };
-	struct ring_buffer *rb;
+	struct ringbuf *rb = NULL;
 	struct seen seen = { 0 };
 	pid_t pid = fork();
 
@@ -114,10 +114,9 @@ Test(attach_process, every_execve_on_the_machine_is_told)
 	seen.pid = (uint32_t)pid;
 	cr_assert_eq(waitpid(pid, NULL, 0), pid);
 	cr_assert_eq(poll(&pfd, 1, 2000), 1);
-	rb = ring_buffer__new(pfd.fd, take_exec, &seen, NULL);
-	cr_assert_not_null(rb);
-	(void)ring_buffer__consume(rb);
-	ring_buffer__free(rb);
+	cr_assert_eq(ringbuf_open(&rb, pfd.fd), 0);
+	cr_assert(ringbuf_read(rb, take_exec, &seen));
+	ringbuf_close(&rb);
 	cr_assert(seen.found);
 }
 
