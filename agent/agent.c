@@ -3,6 +3,7 @@
 #include "agent.h"
 
 #include "base/admin.h"
+#include "base/footprint.h"
 #include "base/heart.h"
 #include "base/log.h"
 #include "base/option.h"
@@ -230,6 +231,7 @@ static int run(struct agent *a)
 	if (!err)
 		err = start_stages(a);
 	if (!err) {
+		(void)footprint_settle();
 		log_intent(a->cfg);
 		log_info("agent: spoor %s (%s) runs", SPOOR_VERSION, SPOOR_REVISION);
 		while (sigwaitinfo(&set, &got) < 0)
@@ -250,9 +252,12 @@ static int run(struct agent *a)
 int agent_main(int argc, char **argv)
 {
 	auto_config struct config *cfg = NULL;
-	auto_free struct agent *a = calloc(1, sizeof(*a));
-	int rest, err = config_load(&cfg, argc, argv, &rest);
+	auto_free struct agent *a = NULL;
+	int rest, err;
 
+	footprint_setup();
+	a = calloc(1, sizeof(*a));
+	err = config_load(&cfg, argc, argv, &rest);
 	if (err == 1)
 		return 0;
 	if (!a)

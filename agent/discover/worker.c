@@ -1,5 +1,6 @@
 #include "discover/worker.h"
 
+#include "base/footprint.h"
 #include "base/heart.h"
 #include "base/log.h"
 
@@ -78,15 +79,21 @@ void worker_job_free(struct worker_job **p)
 	free(job);
 }
 
-/* Waits for work under the lock; a beat now and then, also when idle. */
+/* Waits for work under the lock; a beat now and then, also when idle. What the last work took of
+ * memory goes back when there has been no other for a while. */
 static void wait_for_work(struct worker *w)
 {
+	bool worked = true;
+
 	while (!w->stopping && !w->first && !w->nuntrace) {
 		struct timespec until;
 
 		(void)clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_sec += BEAT_S;
-		(void)pthread_cond_timedwait(&w->wake, &w->lock, &until);
+		if (pthread_cond_timedwait(&w->wake, &w->lock, &until) == ETIMEDOUT && worked) {
+			worked = false;
+			footprint_trim();
+		}
 		heart_beat(HEART_WORKER);
 	}
 }

@@ -1,0 +1,65 @@
+#include "base/footprint.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+/* A block of so many bytes has pages of its own, which are used only when they are written. */
+#define LARGE_BYTES (32 << 10)
+
+void footprint_setup(void)
+{
+	(void)mallopt(M_ARENA_MAX, 1);
+	(void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
+	(void)mallopt(M_TRIM_THRESHOLD, 4 * LARGE_BYTES);
+}
+
+void footprint_trim(void)
+{
+	(void)malloc_trim(0);
+}
+
+struct mapping {
+	uintptr_t begin, end;
+	bool code; /* of a file, private, read-only */
+};
+
+/* proc_pid_smaps(5): "begin-end perms offset device inode path". */
+static bool parse_head(const char *line, struct mapping *out)
+{
+	unsigned long begin, end, inode;
+	char perms[5];
+
+	if (sscanf(line, "%lx-%lx %4s %*x %*s %lu", &begin, &end, perms, &inode) != 4)
+		return false;
+	*out = (struct mapping){ begin, end, inode && perms[1] == '-' && perms[3] == 'p' };
+	return true;
+}
+
+/* A mapping of which a page has ever been written is left alone: relocated data, and code with
+ * somebody's breakpoint in it. */
+static void forget_code(FILE *smaps)
+{
+	struct mapping m = { 0 };
+	unsigned long kib;
+	char line[512];
+
+	while (fgets(line, sizeof(line), smaps)) {
+		if (parse_head(line, &m) || !m.code)
+			continue;
+		if (sscanf(line, "Anonymous: %lu kB", &kib) == 1 && kib == 0)
+			(void)madvise((void *)m.begin, m.end - m.begin, MADV_DONTNEED);
+	}
+}
+
+int footprint_settle(void)
+{
+	FILE *smaps = fopen("/proc/self/smaps", "re");
+
+	footprint_trim();
+	if (!smaps)
+		return -errno;
+	forget_code(smaps);
+	(void)fclose(smaps);
+	return 0;
+}
