@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+ * net_http_client.h - contract of the two halves of this library: the Go fields it reads, and its
+ * record on the ring. */
+#pragma once
+#include "bpf/event.h"
+
+#define NET_HTTP_CLIENT_FIELDS(X)                                                                  \
+	GO_RUNTIME_FIELDS(X)                                                                       \
+	X(G_STACK, "runtime.g", "stack")                                                           \
+	X(REQ_SIZE, "net/http.Request", "")                                                        \
+	X(REQ_METHOD, "net/http.Request", "Method")                                                \
+	X(REQ_URL, "net/http.Request", "URL")                                                      \
+	X(REQ_HEADER, "net/http.Request", "Header")                                                \
+	X(REQ_LENGTH, "net/http.Request", "ContentLength")                                         \
+	X(REQ_BODY, "net/http.Request", "Body")                                                    \
+	X(REQ_RESPONSE, "net/http.Request", "Response") /* the redirect that made it */            \
+	X(REQ_CTX, "net/http.Request", "ctx")                                                      \
+	X(RESP_SIZE, "net/http.Response", "")                                                      \
+	X(RESP_STATUS, "net/http.Response", "StatusCode")                                          \
+	X(RESP_MAJOR, "net/http.Response", "ProtoMajor")                                           \
+	X(RESP_MINOR, "net/http.Response", "ProtoMinor")                                           \
+	X(RESP_LENGTH, "net/http.Response", "ContentLength")                                       \
+	X(RESP_REQUEST, "net/http.Response", "Request")                                            \
+	X(URL_SIZE, "net/url.URL", "")                                                             \
+	X(URL_SCHEME, "net/url.URL", "Scheme")                                                     \
+	X(URL_OPAQUE, "net/url.URL", "Opaque")                                                     \
+	X(URL_USER, "net/url.URL", "User")                                                         \
+	X(URL_HOST, "net/url.URL", "Host")                                                         \
+	X(URL_PATH, "net/url.URL", "Path")                                                         \
+	X(URL_RAW_PATH, "net/url.URL", "RawPath")                                                  \
+	X(URL_QUERY, "net/url.URL", "RawQuery")                                                    \
+	X(OP_ERROR_ERR, "net.OpError", "Err")                                                      \
+	X(XNET_OWN, "golang.org/x/net/http2.ClientConn", "hbuf") /* it does not hand over to       \
+								    net/http */
+
+#define X(id, type, field) F_##id,
+enum net_http_client_field { NET_HTTP_CLIENT_FIELDS(X) NET_HTTP_CLIENT_NFIELDS };
+#undef X
+
+/* Longest strings that are sent. */
+#define NET_HTTP_CLIENT_METHOD_MAX 32
+#define NET_HTTP_CLIENT_SCHEME_MAX 16
+#define NET_HTTP_CLIENT_HOST_MAX   256
+#define NET_HTTP_CLIENT_PATH_MAX   512
+#define NET_HTTP_CLIENT_QUERY_MAX  512
+#define NET_HTTP_CLIENT_ERROR_MAX  64
+#define NET_HTTP_CLIENT_DATA_MAX                                                                   \
+	(NET_HTTP_CLIENT_METHOD_MAX + NET_HTTP_CLIENT_SCHEME_MAX + NET_HTTP_CLIENT_HOST_MAX +      \
+	 2 * NET_HTTP_CLIENT_PATH_MAX + NET_HTTP_CLIENT_QUERY_MAX + 2 * NET_HTTP_CLIENT_ERROR_MAX)
+
+#define NET_HTTP_CLIENT_USER      0x01 /* the URL has user information, which is not sent */
+#define NET_HTTP_CLIENT_OPAQUE    0x02 /* path is URL.Opaque */
+#define NET_HTTP_CLIENT_FAILED    0x04 /* RoundTrip returned an error */
+#define NET_HTTP_CLIENT_CANCELLED 0x08 /* and it is context.Canceled, or says the same */
+
+/* Redirects and answers that led to this request; the rest of a longer chain is not counted. */
+#define NET_HTTP_CLIENT_RESENDS_MAX 16
+
+/* The record. The strings follow, without gaps: method (empty: GET), scheme, host, path, raw path,
+ * query, error (a Go type), cause (the type that it wraps). An operation that is not sampled has
+ * only method and errors. */
+struct net_http_client_event {
+	struct event ev;
+	__s64 request_size, response_size; /* Content-Length, -1: unknown */
+	__u16 status;                      /* 0: no answer */
+	__u8 version;                      /* of the answer: 10, 11, 20 */
+	__u8 bits;                         /* NET_HTTP_CLIENT_* */
+	__u16 host_len, path_len, raw_len, query_len;
+	__u8 method_len, scheme_len, error_len, cause_len;
+	__u8 resends;
+	__u8 pad[7];
+};
+_Static_assert(sizeof(struct net_http_client_event) == 112, "wire layout changed");
+_Static_assert(NET_HTTP_CLIENT_NFIELDS <= GO_FIELDS_MAX, "struct go_slot has no room for them");
