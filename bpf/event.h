@@ -77,6 +77,7 @@ struct go_slot {
 	__u8 pad[3];
 	__u64 ro_lo, ro_hi; /* read-only data as loaded: a string in here is a literal, sent as its
 			       offset; 0: none */
+	__u64 types;        /* as loaded: names of types are offsets from here; 0: not known */
 	__u16 at[GO_FIELDS_MAX]; /* byte offsets of the library's fields, GO_ABSENT where unknown */
 };
 
@@ -122,7 +123,7 @@ struct selftest_seen {
 
 _Static_assert(sizeof(struct cookie) == 8, "the cookie is the kernel's u64");
 _Static_assert(sizeof(struct event) == 72, "wire layout changed");
-_Static_assert(sizeof(struct go_slot) == 176, "wire layout changed");
+_Static_assert(sizeof(struct go_slot) == 184, "wire layout changed");
 _Static_assert(sizeof(struct op_key) == 16, "wire layout changed");
 _Static_assert(sizeof(struct control) == 8, "wire layout changed");
 _Static_assert(sizeof(struct exec_event) == 16, "wire layout changed");

@@ -142,6 +142,7 @@ static int analyse(struct gobin *g, enum gobin_why *why)
 				       .nfuncs = g->module.pclntab.nfunc,
 				       .text = g->module.text,
 				       .etext = g->module.etext,
+				       .types = g->types.types,
 				       .pie = g->exe.pie };
 	find_literals(g, &g->info);
 	costs(g);

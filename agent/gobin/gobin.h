@@ -47,6 +47,7 @@ struct gobin_info {
 	uint64_t text, etext; /* virtual addresses in the file */
 	uint64_t ro_addr, ro_offset,
 		ro_size; /* the read-only segment that holds string literals; size 0: none */
+	uint64_t types;  /* where names of types are counted from; 0: not known */
 	bool pie;        /* addresses move by a load bias */
 	size_t bytes_read, peak_bytes; /* what the analysis cost: pread bytes, memory */
 };

@@ -236,6 +236,8 @@ static int fill(struct attach *a, struct attached *t, const struct plan *p, uint
 		shared.ro_lo += bias;
 		shared.ro_hi += bias;
 	}
+	if (shared.types)
+		shared.types += bias;
 	for (size_t i = 0; i < p->nlibs && !err; i++) {
 		if (!p->libs[i].parts || !ready(a, i))
 			continue;

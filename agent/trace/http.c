@@ -158,3 +158,102 @@ struct str http_route(struct str pattern)
 	return slash ? (struct str){ slash, pattern.n - (size_t)(slash - pattern.p) }
 		     : (struct str){ NULL, 0 };
 }
+
+const char *http_status_error(unsigned status)
+{
+#define T(d) #d "0", #d "1", #d "2", #d "3", #d "4", #d "5", #d "6", #d "7", #d "8", #d "9"
+	static const char *const texts[] = { T(40), T(41), T(42), T(43), T(44), T(45), T(46),
+					     T(47), T(48), T(49), T(50), T(51), T(52), T(53),
+					     T(54), T(55), T(56), T(57), T(58), T(59) };
+#undef T
+
+	return status >= 400 && status - 400 < ARRAY_SIZE(texts) ? texts[status - 400] : NULL;
+}
+
+/* net/url.shouldEscape() for a path. */
+static bool stands_in_path(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       (c && strchr("-_.~$&+,/:;=@", c));
+}
+
+/* Whether `raw` is a way to write `path`: net/url.(*URL).EscapedPath() takes it only then. */
+static bool is_path(struct str raw, struct str path)
+{
+	size_t i = 0, k = 0;
+
+	for (; i < raw.n && k < path.n; i++, k++) {
+		char c = raw.p[i];
+
+		if (c == '%') {
+			if (raw.n - i < 3 || hex(raw.p[i + 1]) < 0 || hex(raw.p[i + 2]) < 0)
+				return false;
+			c = (char)(hex(raw.p[i + 1]) << 4 | hex(raw.p[i + 2]));
+			i += 2;
+		} else if (!stands_in_path(c) && (!c || !strchr("!'()*[]", c))) {
+			return false;
+		}
+		if (c != path.p[k])
+			return false;
+	}
+	return i == raw.n && k == path.n;
+}
+
+static char *add(char *to, struct str s)
+{
+	if (s.n)
+		memcpy(to, s.p, s.n);
+	return to + s.n;
+}
+
+static char *add_path(char *to, struct str path)
+{
+	static const char digits[] = "0123456789ABCDEF";
+
+	for (size_t i = 0; i < path.n; i++) {
+		unsigned char c = (unsigned char)path.p[i];
+
+		if (stands_in_path((char)c)) {
+			*to++ = (char)c;
+			continue;
+		}
+		*to++ = '%';
+		*to++ = digits[c >> 4];
+		*to++ = digits[c & 15];
+	}
+	return to;
+}
+
+int http_url_full(struct str *out, const struct http_url *u, struct arena *arena)
+{
+	static const char user[] = "REDACTED:REDACTED@";
+	size_t most = u->scheme.n + 3 + sizeof(user) + u->host.n + 3 * u->path.n + u->raw_path.n +
+		      1 + u->query.n;
+	char *text = arena_get(arena, most), *to = text;
+
+	if (!text)
+		return -ENOSPC;
+	to = add(to, u->scheme);
+	to = add(to, str_of(u->opaque ? ":" : "://"));
+	if (u->opaque) {
+		to = add(to, u->path);
+	} else {
+		if (u->user)
+			to = add(to, str_of(user));
+		to = add(to, u->host);
+		if (u->path.n && u->path.p[0] != '/')
+			to = add(to, str_of("/"));
+		if (u->raw_path.n && is_path(u->raw_path, u->path))
+			to = add(to, u->raw_path);
+		else if (str_eq(u->path, "*"))
+			to = add(to, u->path);
+		else
+			to = add_path(to, u->path);
+	}
+	if (u->query.n) {
+		to = add(to, str_of("?"));
+		to = add(to, u->query);
+	}
+	*out = (struct str){ text, (size_t)(to - text) };
+	return 0;
+}

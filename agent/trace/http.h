@@ -24,3 +24,19 @@ int http_redact(struct str *query, const struct list *keys, struct arena *arena)
 struct str http_method(struct span *span, struct str method, const struct list *known);
 /* The route in a ServeMux pattern "[METHOD ][HOST]/[PATH]"; {NULL, 0} for none. */
 struct str http_route(struct str pattern);
+/* The status as error.type has it, for 400 to 599; else NULL. */
+const char *http_status_error(unsigned status);
+
+/* A request's URL as a client has it (Go's net/url.URL). */
+struct http_url {
+	struct str scheme, host;
+	struct str path;     /* decoded */
+	struct str raw_path; /* as it was written, or {NULL, 0}: encode path */
+	struct str query;    /* redacted, valid UTF-8; {NULL, 0}: none */
+	bool user;           /* it holds a user's name or password */
+	bool opaque;         /* path is what follows "scheme:", as it stands */
+};
+
+/* url.full: as it goes over the wire, with REDACTED for name and password. 0; -ENOSPC: the arena is
+ * full. */
+int http_url_full(struct str *out, const struct http_url *url, struct arena *arena) must_check;

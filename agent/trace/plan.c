@@ -209,6 +209,7 @@ int plan_make_for(struct plan **out, struct gobin *g, const struct lib *const *l
 		p->slot.map_elem = map.elem;
 		p->slot.map_elem_stride = map.elem_stride;
 	}
+	p->slot.types = info->types;
 	if (info->ro_size) {
 		p->slot.ro_lo = info->ro_addr;
 		p->slot.ro_hi = info->ro_addr + info->ro_size;

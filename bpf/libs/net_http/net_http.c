@@ -207,14 +207,6 @@ static void add_addresses(struct span *span, const struct strings *s, bool tls)
 	}
 }
 
-static const char *const status_texts[] = {
-#define T(d)                                                                                       \
-	"5" #d "0", "5" #d "1", "5" #d "2", "5" #d "3", "5" #d "4", "5" #d "5", "5" #d "6",        \
-		"5" #d "7", "5" #d "8", "5" #d "9"
-	T(0), T(1), T(2), T(3), T(4), T(5), T(6), T(7), T(8), T(9)
-#undef T
-};
-
 static void add_result(struct span *span, const struct net_http_event *ev)
 {
 	const char *error = NULL;
@@ -223,8 +215,8 @@ static void add_result(struct span *span, const struct net_http_event *ev)
 		span_int(span, "http.response.status_code", ev->status);
 	if (ev->ev.flags & EVENT_PANICKED)
 		error = ev->bits & NET_HTTP_ABORTED ? "aborted" : "panic";
-	else if (ev->status >= 500 && ev->status <= 599)
-		error = status_texts[ev->status - 500];
+	else if (ev->status >= 500)
+		error = http_status_error(ev->status);
 	if (!error)
 		return;
 	span_str(span, "error.type", str_of(error));

@@ -48,17 +48,17 @@ enum net_http_client_field { NET_HTTP_CLIENT_FIELDS(X) NET_HTTP_CLIENT_NFIELDS }
 	(NET_HTTP_CLIENT_METHOD_MAX + NET_HTTP_CLIENT_SCHEME_MAX + NET_HTTP_CLIENT_HOST_MAX +      \
 	 2 * NET_HTTP_CLIENT_PATH_MAX + NET_HTTP_CLIENT_QUERY_MAX + 2 * NET_HTTP_CLIENT_ERROR_MAX)
 
-#define NET_HTTP_CLIENT_USER      0x01 /* the URL has user information, which is not sent */
-#define NET_HTTP_CLIENT_OPAQUE    0x02 /* path is URL.Opaque */
-#define NET_HTTP_CLIENT_FAILED    0x04 /* RoundTrip returned an error */
-#define NET_HTTP_CLIENT_CANCELLED 0x08 /* and it is context.Canceled, or says the same */
+#define NET_HTTP_CLIENT_USER   0x01 /* the URL has user information, which is not sent */
+#define NET_HTTP_CLIENT_OPAQUE 0x02 /* path is URL.Opaque */
+#define NET_HTTP_CLIENT_FAILED 0x04 /* RoundTrip returned an error */
+#define NET_HTTP_CLIENT_TEXT   0x08 /* cause is the text of an errors.New */
 
 /* Redirects and answers that led to this request; the rest of a longer chain is not counted. */
 #define NET_HTTP_CLIENT_RESENDS_MAX 16
 
 /* The record. The strings follow, without gaps: method (empty: GET), scheme, host, path, raw path,
- * query, error (a Go type), cause (the type that it wraps). An operation that is not sampled has
- * only method and errors. */
+ * query, error (a Go type), cause (the type that it holds, or its text). An operation that is not
+ * sampled has only method and errors. */
 struct net_http_client_event {
 	struct event ev;
 	__s64 request_size, response_size; /* Content-Length, -1: unknown */

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* net_http_client.bpf.c - net/http clients: one call of (*Transport).roundTrip, which is one
+ * attempt in the sense of redirects, and golang.org/x/net/http2's Transport where it is used by
+ * itself. */
+#include "net_http_client.h"
+#include "go.h"
+#include "go_header.bpf.h"
+#include "go_type.bpf.h"
+
+/* One call, from its begin to its end: both on one goroutine. Transports may call each other (a
+ * registered protocol, x/net's below net/http's), so the call is also known by how deep in the
+ * stack its frame lies: the distance to the stack's upper end stays the same when Go moves it. */
+struct op {
+	__u32 active, pad;
+	__u64 depth;
+	__u64 url, response; /* of the Request: *URL, *Response */
+	struct go_str method;
+	__s64 length; /* of the body, -1: unknown */
+	struct event ev;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct op_key);
+	__type(value, struct op);
+} net_http_client_ops SEC(".maps");
+
+struct scratch {
+	__u64 busy;
+	struct op op;
+	struct go_buf buf, group;
+	struct header_found found;
+	struct go_type_name name;
+	struct net_http_client_event rec;
+	char data[NET_HTTP_CLIENT_DATA_MAX + 7] __attribute__((aligned(8)));
+};
+
+GO_SCRATCH(net_http_client_scratch, struct scratch)
+
+/* Where a call is: goroutine and frame. */
+struct place {
+	__u64 goid, depth;
+};
+
+static __always_inline int find_place(struct place *p, struct pt_regs *ctx, const struct go_slot *s)
+{
+	__u64 hi;
+
+	if (go_read(&p->goid, 8, GO_G(ctx) + s->at[F_G_GOID]) ||
+	    go_read(&hi, 8, GO_G(ctx) + s->at[F_G_STACK] + 8))
+		return -1;
+	p->depth = hi - GO_SP(ctx);
+	return 0;
+}
+
+static __always_inline struct op_key op_key(struct pt_regs *ctx, const struct cookie *c)
+{
+	struct op_key k = { .slot = c->slot, .id = GO_G(ctx) };
+
+	return k;
+}
+
+/* ---- begin ---- */
+
+/* The ids of a Traceparent header that the program itself sends are those of the span. */
+GO_APART int own_header(struct scratch *b, const struct go_slot *s)
+{
+	struct header_walk w = {};
+	struct event *ev;
+
+	if (!b || !s)
+		return 0;
+	ev = &b->op.ev;
+	header_want(&b->found, s, 0);
+	b->found.b3_wanted = 0;
+	w.found = &b->found;
+	w.slot = s;
+	w.buf = &b->group;
+	if (header_find(&w, go_u64(&b->buf, s->at[F_REQ_HEADER])))
+		count(reads_headers);
+	if (!b->found.parent.ptr)
+		return 0;
+	go_traceparent(ev, b->found.parent.ptr, b->found.parent.len);
+	ev->flags &= ~EVENT_BAD_TP;
+	return ev->flags & EVENT_REMOTE;
+}
+
+static __always_inline void begin_ids(struct scratch *b, const struct go_slot *s)
+{
+	struct event *ev = &b->op.ev;
+	struct go_random r;
+
+	if (own_header(b, s)) {
+		ev->flags &= ~EVENT_REMOTE;
+		set_u64(ev->span_id, *(const __u64 *)ev->parent_id);
+		set_u64(ev->parent_id, 0);
+		return;
+	}
+	random_seed(&r);
+	go_identify(ev, s, &r);
+}
+
+/* A body that is there and whose length is 0 has an unknown one. */
+static __always_inline __s64 request_length(const struct go_buf *req, const struct go_slot *s)
+{
+	__s64 n = go_u64(req, s->at[F_REQ_LENGTH]);
+
+	return n || !go_u64(req, s->at[F_REQ_BODY]) ? n : -1;
+}
+
+static __always_inline int begin_in(struct pt_regs *ctx, const struct go_slot *s, struct cookie c,
+				    struct scratch *b, int xnet)
+{
+	struct op_key k = op_key(ctx, &c);
+	const struct op *open = bpf_map_lookup_elem(&net_http_client_ops, &k);
+	struct op *op = &b->op;
+	struct place p;
+
+	*op = (struct op){ .active = 1 };
+	op->ev.start_ns = bpf_ktime_get_boot_ns();
+	if (find_place(&p, ctx, s)) {
+		count(ops_unreadable);
+		return 0;
+	}
+	if (open) {
+		/* x/net's Transport below net/http's: the same attempt. */
+		if (xnet && open->ev.goid == p.goid && open->depth < p.depth)
+			return 0;
+		count(ops_new_begin);
+	}
+	if (go_read_struct(&b->buf, s->at[F_REQ_SIZE], GO_P2(ctx))) {
+		count(ops_unreadable);
+		return 0;
+	}
+	op->depth = p.depth;
+	op->ev.goid = p.goid;
+	op->ev.cookie = c;
+	op->url = go_u64(&b->buf, s->at[F_REQ_URL]);
+	op->response = go_u64(&b->buf, s->at[F_REQ_RESPONSE]);
+	op->method = go_str(&b->buf, s->at[F_REQ_METHOD]);
+	op->length = request_length(&b->buf, s);
+	begin_ids(b, s);
+	(void)share_put(&net_http_client_ops, &k, op);
+	return 0;
+}
+
+static __always_inline int begin(struct pt_regs *ctx, int xnet)
+{
+	struct cookie c;
+	const struct go_slot *s = go_slot(ctx, &c);
+	struct scratch *b;
+
+	if (!s)
+		return 0;
+	b = net_http_client_scratch_take();
+	if (!b)
+		return 0;
+	begin_in(ctx, s, c, b, xnet);
+	net_http_client_scratch_put(b);
+	return 0;
+}
+
+/* func (t *Transport) roundTrip(req *Request) (*Response, error) */
+SEC("uprobe.multi")
+int net_http_client_begin(struct pt_regs *ctx)
+{
+	return begin(ctx, 0);
+}
+
+/* golang.org/x/net/http2: func (t *Transport) RoundTripOpt(req *http.Request, opt RoundTripOpt)
+ * (*http.Response, error) */
+SEC("uprobe.multi")
+int net_http_client_xnet_begin(struct pt_regs *ctx)
+{
+	return begin(ctx, 1);
+}
+
+/* ---- end ---- */
+
+/* Copies at most max bytes of a string behind the `at` bytes of data. How many. */
+static __always_inline __u32 put_str(struct scratch *b, __u32 at, struct go_str s, __u32 max)
+{
+	__u32 n = cap(s.len, max);
+
+	if (!n)
+		return 0;
+	if (go_read(b->data + at, n, s.ptr)) {
+		count(reads_string);
+		return 0;
+	}
+	if (s.len > max)
+		b->rec.ev.flags |= EVENT_CUT;
+	return n;
+}
+
+/* How many answers led to this request: Request.Response.Request.Response... */
+static __always_inline __u8 count_resends(const struct go_slot *s, __u64 response)
+{
+	__u8 n = 0;
+
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < NET_HTTP_CLIENT_RESENDS_MAX; i++) {
+		__u64 req;
+
+		if (!response)
+			break;
+		n++;
+		if (go_read(&req, 8, response + s->at[F_RESP_REQUEST]) || !req ||
+		    go_read(&response, 8, req + s->at[F_REQ_RESPONSE]))
+			break;
+	}
+	return n;
+}
+
+static __always_inline void read_response(struct scratch *b, const struct go_slot *s,
+					  __u64 response)
+{
+	struct net_http_client_event *rec = &b->rec;
+	__u64 status;
+
+	if (!response || go_read_struct(&b->buf, s->at[F_RESP_SIZE], response))
+		return;
+	status = go_u64(&b->buf, s->at[F_RESP_STATUS]);
+	rec->status = status <= 999 ? status : 0;
+	rec->version =
+		10 * go_u64(&b->buf, s->at[F_RESP_MAJOR]) + go_u64(&b->buf, s->at[F_RESP_MINOR]);
+	rec->response_size = go_u64(&b->buf, s->at[F_RESP_LENGTH]);
+}
+
+/* All but the path as it is encoded, which is sent only where it says more than the path. */
+static __always_inline __u32 put_url(struct scratch *b, const struct go_slot *s, __u64 url,
+				     __u32 at)
+{
+	struct net_http_client_event *rec = &b->rec;
+	struct go_str path, opaque;
+
+	if (!url || go_read_struct(&b->buf, s->at[F_URL_SIZE], url)) {
+		count(reads_string);
+		return at;
+	}
+	if (go_u64(&b->buf, s->at[F_URL_USER]))
+		rec->bits |= NET_HTTP_CLIENT_USER;
+	path = go_str(&b->buf, s->at[F_URL_PATH]);
+	opaque = go_str(&b->buf, s->at[F_URL_OPAQUE]);
+	if (opaque.len) {
+		rec->bits |= NET_HTTP_CLIENT_OPAQUE;
+		path = opaque;
+	}
+	at += rec->scheme_len =
+		put_str(b, at, go_str(&b->buf, s->at[F_URL_SCHEME]), NET_HTTP_CLIENT_SCHEME_MAX);
+	at += rec->host_len =
+		put_str(b, at, go_str(&b->buf, s->at[F_URL_HOST]), NET_HTTP_CLIENT_HOST_MAX);
+	at += rec->path_len = put_str(b, at, path, NET_HTTP_CLIENT_PATH_MAX);
+	at += rec->raw_len =
+		put_str(b, at, go_str(&b->buf, s->at[F_URL_RAW_PATH]), NET_HTTP_CLIENT_PATH_MAX);
+	at += rec->query_len =
+		put_str(b, at, go_str(&b->buf, s->at[F_URL_QUERY]), NET_HTTP_CLIENT_QUERY_MAX);
+	return at;
+}
+
+#define WRAP_ERROR_ERR 16 /* fmt.wrapError: msg string, err error */
+
+static __always_inline int is_wrap_error(const struct go_type_name *t)
+{
+	return go_type_is(t, 14, GO_TEXT8('*', 'f', 'm', 't', '.', 'w', 'r', 'a'),
+			  GO_TEXT8('p', 'E', 'r', 'r', 'o', 'r', 0, 0), 0);
+}
+
+static __always_inline int is_op_error(const struct go_type_name *t)
+{
+	return go_type_is(t, 12, GO_TEXT8('*', 'n', 'e', 't', '.', 'O', 'p', 'E'),
+			  GO_TEXT8('r', 'r', 'o', 'r', 0, 0, 0, 0), 0);
+}
+
+static __always_inline int is_error_string(const struct go_type_name *t)
+{
+	return go_type_is(t, 19, GO_TEXT8('*', 'e', 'r', 'r', 'o', 'r', 's', '.'),
+			  GO_TEXT8('e', 'r', 'r', 'o', 'r', 'S', 't', 'r'),
+			  GO_TEXT8('i', 'n', 'g', 0, 0, 0, 0, 0));
+}
+
+/* The Go type of the error {itab, data}, behind fmt.Errorf's wrappers; then what a net.OpError
+ * holds, or the text of an errors.New, by which the agent tells a cancelled request. Where the data
+ * ends. */
+GO_APART int put_error(struct scratch *b, const struct go_slot *s, __u64 at, __u64 itab, __u64 data)
+{
+	__u64 err[2] = { itab, data };
+	struct net_http_client_event *rec;
+	struct go_str text;
+
+	if (!b || !s || at > NET_HTTP_CLIENT_DATA_MAX - 2 * NET_HTTP_CLIENT_ERROR_MAX)
+		return 0;
+	rec = &b->rec;
+	rec->bits |= NET_HTTP_CLIENT_FAILED;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < 4; i++) {
+		if (go_type_name(&b->name, s, err[0]))
+			return at;
+		if (!is_wrap_error(&b->name))
+			break;
+		if (go_read(err, sizeof(err), err[1] + WRAP_ERROR_ERR))
+			return at;
+	}
+	at += rec->error_len = put_str(b, at, b->name.text, NET_HTTP_CLIENT_ERROR_MAX);
+	if (is_error_string(&b->name)) {
+		if (go_read(&text, sizeof(text), err[1]))
+			return at;
+		rec->bits |= NET_HTTP_CLIENT_TEXT;
+	} else {
+		if (!is_op_error(&b->name) ||
+		    go_read(err, sizeof(err), err[1] + s->at[F_OP_ERROR_ERR]) ||
+		    go_type_name(&b->name, s, err[0]))
+			return at;
+		text = b->name.text;
+	}
+	return at + (rec->cause_len = put_str(b, at, text, NET_HTTP_CLIENT_ERROR_MAX));
+}
+
+/* What the call returned: (*Response, error). */
+struct result {
+	__u64 response, itab, data;
+};
+
+/* Builds the record of the call that has ended and sends it. */
+GO_APART int send(struct scratch *b, const struct go_slot *s, const struct op *op,
+		  const struct result *r)
+{
+	struct net_http_client_event *rec;
+	__u64 at;
+
+	if (!b || !s || !op || !r)
+		return 0;
+	rec = &b->rec;
+	*rec = (struct net_http_client_event){ .ev = op->ev, .request_size = op->length };
+	rec->response_size = -1;
+	rec->ev.end_ns = bpf_ktime_get_boot_ns();
+	if (!r->itab)
+		read_response(b, s, r->response);
+	rec->resends = count_resends(s, op->response);
+	at = rec->method_len = put_str(b, 0, op->method, NET_HTTP_CLIENT_METHOD_MAX);
+	if (rec->ev.flags & EVENT_SAMPLED)
+		at = put_url(b, s, op->url, at);
+	if (r->itab)
+		at = put_error(b, s, at, r->itab, r->data);
+	go_send(&rec->ev, cap(sizeof(*rec) + at, sizeof(*rec) + NET_HTTP_CLIENT_DATA_MAX));
+	return 0;
+}
+
+static __always_inline int end_in(struct pt_regs *ctx, const struct go_slot *s,
+				  const struct op_key *k)
+{
+	struct result r = { GO_P1(ctx), GO_P2(ctx), GO_P3(ctx) };
+	const struct op *op = bpf_map_lookup_elem(&net_http_client_ops, k);
+	struct scratch *b;
+	struct place p;
+
+	if (!op || find_place(&p, ctx, s) || op->ev.goid != p.goid || op->depth != p.depth)
+		return 0;
+	b = net_http_client_scratch_take();
+	if (b) {
+		send(b, s, op, &r);
+		net_http_client_scratch_put(b);
+	}
+	share_drop(&net_http_client_ops, k);
+	return 0;
+}
+
+/* A RET of either function. */
+SEC("uprobe.multi")
+int net_http_client_end(struct pt_regs *ctx)
+{
+	struct cookie c;
+	const struct go_slot *s = go_slot(ctx, &c);
+	struct op_key k;
+
+	if (!s)
+		return 0;
+	k = op_key(ctx, &c);
+	return end_in(ctx, s, &k);
+}

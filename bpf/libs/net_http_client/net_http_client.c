@@ -1,0 +1,243 @@
+/* net_http_client.c - what the agent must know of net/http clients: functions, fields, parts, and
+ * what a record means. */
+#include "bpf/libs/net_http_client/net_http_client.h"
+
+#include "base/config.h"
+#include "trace/http.h"
+#include "trace/lib.h"
+#include "trace/span.h"
+#include "trace/text.h"
+
+#define SYMBOLS(...)                                                                               \
+	(const char *const[])                                                                      \
+	{                                                                                          \
+		__VA_ARGS__, NULL                                                                  \
+	}
+
+enum { CALL, XNET_CALL };
+
+static const struct go_probe probes[] = {
+	[CALL] = { .name = "call",
+		   .symbols = SYMBOLS("net/http.(*Transport).roundTrip"),
+		   .enter = "net_http_client_begin",
+		   .leave = "net_http_client_end" },
+	[XNET_CALL] = { .name = "call x/net http/2",
+			.symbols = SYMBOLS("golang.org/x/net/http2.(*Transport).roundTripOpt",
+					   "golang.org/x/net/http2.(*Transport).RoundTripOpt"),
+			.enter = "net_http_client_xnet_begin",
+			.leave = "net_http_client_end" },
+};
+
+#define X(id, t, f) [F_##id] = { .type = (t), .field = (f) },
+static const struct go_field fields[] = { NET_HTTP_CLIENT_FIELDS(X) };
+#undef X
+
+#define P(probe) (1u << (probe))
+#define F(field) (1ull << F_##field)
+#define COMMON                                                                                     \
+	(F(G_GOID) | F(G_STACK) | F(REQ_SIZE) | F(REQ_METHOD) | F(REQ_URL) | F(REQ_HEADER) |       \
+	 F(REQ_LENGTH) | F(REQ_BODY) | F(REQ_RESPONSE) | F(REQ_CTX) | F(RESP_SIZE) |               \
+	 F(RESP_STATUS) | F(RESP_MAJOR) | F(RESP_MINOR) | F(RESP_LENGTH) | F(RESP_REQUEST) |       \
+	 F(URL_SIZE) | F(URL_SCHEME) | F(URL_OPAQUE) | F(URL_USER) | F(URL_HOST) | F(URL_PATH) |   \
+	 F(URL_RAW_PATH) | F(URL_QUERY))
+
+static const struct go_part parts[] = {
+	{ .name = "client",
+	  .probes = P(CALL),
+	  .fields = COMMON,
+	  .lost = "no spans of requests that the program sends by net/http" },
+	{ .name = "client http/2 (golang.org/x/net)",
+	  .probes = P(XNET_CALL),
+	  .fields = COMMON | F(XNET_OWN),
+	  .lost = "no spans of requests that the program sends by golang.org/x/net/http2" },
+};
+
+/* The strings of a record, in the order in which they lie in it. */
+struct strings {
+	struct str method, scheme, host, path, raw, query, error, cause;
+};
+
+/* Cuts n bytes off the front of *rest. False: there are not so many. */
+static bool cut(struct str *rest, size_t n, struct str *out)
+{
+	if (n > rest->n)
+		return false;
+	*out = (struct str){ rest->p, n };
+	rest->p += n;
+	rest->n -= n;
+	return true;
+}
+
+static bool split(const struct net_http_client_event *ev, struct strings *s)
+{
+	struct str rest = { (const char *)(ev + 1), ev->ev.size - sizeof(*ev) };
+
+	return cut(&rest, ev->method_len, &s->method) && cut(&rest, ev->scheme_len, &s->scheme) &&
+	       cut(&rest, ev->host_len, &s->host) && cut(&rest, ev->path_len, &s->path) &&
+	       cut(&rest, ev->raw_len, &s->raw) && cut(&rest, ev->query_len, &s->query) &&
+	       cut(&rest, ev->error_len, &s->error) && cut(&rest, ev->cause_len, &s->cause);
+}
+
+static int clean(struct str *s, size_t max, struct arena *arena)
+{
+	*s = text_cut(*s, max);
+	return text_utf8(s, arena);
+}
+
+static int clean_all(struct strings *s, const struct decode *with)
+{
+	s->path = text_cut(s->path, NET_HTTP_CLIENT_PATH_MAX);
+	if (clean(&s->method, NET_HTTP_CLIENT_METHOD_MAX, with->arena) ||
+	    clean(&s->scheme, NET_HTTP_CLIENT_SCHEME_MAX, with->arena) ||
+	    clean(&s->host, NET_HTTP_CLIENT_HOST_MAX, with->arena) ||
+	    clean(&s->query, NET_HTTP_CLIENT_QUERY_MAX, with->arena) ||
+	    clean(&s->error, NET_HTTP_CLIENT_ERROR_MAX, with->arena))
+		return -ENOSPC;
+	if (!with->privacy->url_query)
+		s->query = (struct str){ NULL, 0 };
+	return s->query.n ? http_redact(&s->query, with->privacy->redact_query_keys, with->arena)
+			  : 0;
+}
+
+static bool is_one_of(struct str s, const char *const *list)
+{
+	for (; *list; list++)
+		if (str_eq(s, *list))
+			return true;
+	return false;
+}
+
+/* context.Canceled and what net/http and net make of it. */
+static bool is_cancelled(const struct net_http_client_event *ev, const struct strings *s)
+{
+	static const char *const texts[] = {
+		"context canceled", "net/http: request canceled",
+		"net/http: request canceled while waiting for connection", NULL
+	};
+
+	if (ev->bits & NET_HTTP_CLIENT_TEXT)
+		return is_one_of(s->cause, texts);
+	return str_eq(s->error, "net.canceledError") || str_eq(s->cause, "net.canceledError");
+}
+
+/* Types whose Timeout() is always true. */
+static bool is_timeout(const struct net_http_client_event *ev, const struct strings *s)
+{
+	static const char *const types[] = { "context.deadlineExceededError",
+					     "*poll.DeadlineExceededError",
+					     "*net.timeoutError",
+					     "*http.httpError",
+					     "*http.timeoutError",
+					     "*http.http2httpError",
+					     "*http2.httpError",
+					     "*http2.timeoutError",
+					     "http.tlsHandshakeTimeoutError",
+					     NULL };
+
+	return is_one_of(s->error, types) ||
+	       (!(ev->bits & NET_HTTP_CLIENT_TEXT) && is_one_of(s->cause, types));
+}
+
+static void add_result(struct span *span, const struct net_http_client_event *ev,
+		       const struct strings *s)
+{
+	struct str error = { NULL, 0 };
+	const char *text = http_status_error(ev->status);
+
+	if (ev->status >= 100 && ev->status <= 999)
+		span_int(span, "http.response.status_code", ev->status);
+	if (text)
+		error = str_of(text);
+	if (ev->bits & NET_HTTP_CLIENT_FAILED && !is_cancelled(ev, s))
+		error = is_timeout(ev, s) ? str_of("timeout")
+			: s->error.n      ? s->error
+					  : str_of("_OTHER");
+	if (!error.n)
+		return;
+	span_str(span, "error.type", error);
+	span->status = SPAN_ERROR;
+}
+
+static int add_url(struct span *span, const struct net_http_client_event *ev, struct strings *s,
+		   struct arena *arena)
+{
+	struct http_url url = { .scheme = s->scheme,
+				.host = s->host,
+				.path = s->path,
+				.raw_path = s->raw,
+				.query = s->query,
+				.user = ev->bits & NET_HTTP_CLIENT_USER,
+				.opaque = ev->bits & NET_HTTP_CLIENT_OPAQUE };
+	struct str full, address;
+	int port, err;
+
+	err = http_url_full(&full, &url, arena);
+	if (!err)
+		err = text_utf8(&full, arena);
+	if (err)
+		return err;
+	span_str(span, "url.full", full);
+	address = http_authority(s->host, &port);
+	if (!address.p)
+		return 0;
+	span_str(span, "server.address", address);
+	if (port <= 0)
+		port = str_eq(s->scheme, "https") ? 443 : str_eq(s->scheme, "http") ? 80 : 0;
+	if (port)
+		span_int(span, "server.port", port);
+	return 0;
+}
+
+static int decode(const struct event *head, const struct decode *with, struct span *span)
+{
+	const struct net_http_client_event *ev = (const void *)head;
+	struct strings s;
+	int err;
+
+	if (head->size < sizeof(*ev) || head->kind != 0 || !split(ev, &s))
+		return -EBADMSG;
+	span->cut = s.path.n >= NET_HTTP_CLIENT_PATH_MAX || s.query.n >= NET_HTTP_CLIENT_QUERY_MAX;
+	err = clean_all(&s, with);
+	if (err)
+		return err;
+	if (!s.method.n)
+		s.method = str_of("GET"); /* net/http.Request.Method */
+	span->kind = SPAN_CLIENT;
+	span->name = http_method(span, s.method, with->privacy->known_methods);
+	err = add_url(span, ev, &s, with->arena);
+	if (err)
+		return err;
+	add_result(span, ev, &s);
+	if (ev->status)
+		span_str(span, "network.protocol.version",
+			 str_of(ev->version == 20   ? "2"
+				: ev->version == 10 ? "1.0"
+						    : "1.1"));
+	if (ev->resends)
+		span_int(span, "http.request.resend_count", ev->resends);
+	if (with->privacy->body_sizes) {
+		if (ev->request_size >= 0)
+			span_int(span, "http.request.body.size", ev->request_size);
+		if (ev->response_size >= 0)
+			span_int(span, "http.response.body.size", ev->response_size);
+	}
+	return 0;
+}
+
+LIB_OBJECT(net_http_client)
+
+static const struct lib net_http_client = {
+	.name = "net_http_client",
+	.scope = "spoor/net/http/client",
+	.probes = probes,
+	.nprobes = ARRAY_SIZE(probes),
+	.fields = fields,
+	.nfields = ARRAY_SIZE(fields),
+	.parts = parts,
+	.nparts = ARRAY_SIZE(parts),
+	.event_size = sizeof(struct net_http_client_event),
+	.at_start = true,
+	.object = net_http_client_object,
+	.decode = decode,
+};
+LIB_REGISTER(net_http_client);
