@@ -6,6 +6,7 @@
 
 #include <bpf/bpf_helpers.h>
 
+#include "live.h"
 #include "maps.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -24,6 +24,8 @@ struct cookie {
 #define EVENT_BAD_TP   0x04 /* there was a header with a trace's ids, and it was malformed */
 #define EVENT_PANICKED 0x08 /* the handler panicked */
 #define EVENT_CUT      0x10 /* at least one string was longer than its limit */
+#define EVENT_LOCAL    0x20 /* trace and parent ids are those of a live operation of this process */
+#define EVENT_STARTED  0x40 /* of the one whose goroutine started this one: an inference */
 
 /* Head of every record on the ring. What follows is the library's. */
 struct event {
@@ -63,6 +65,9 @@ struct event {
 /* Trace headers besides traceparent. */
 #define INBOUND_B3 0x01
 
+/* struct go_slot.options */
+#define GO_OPTION_STARTED 0x01 /* parents.starting_goroutine */
+
 /* One entry of a library's "slots" ARRAY map: all that its probes must know of one process. */
 struct go_slot {
 	__u32 generation; /* 0: the slot is not in use, the probe does nothing */
@@ -74,7 +79,8 @@ struct go_slot {
 	__u16 map_group;     /* GO_MAP_SWISS: bytes of a group, and in it: */
 	__u16 map_key, map_key_stride, map_elem, map_elem_stride;
 	__u8 inbound; /* INBOUND_*: headers that are read besides traceparent */
-	__u8 pad[3];
+	__u8 options; /* GO_OPTION_* */
+	__u8 pad[2];
 	__u64 ro_lo, ro_hi; /* read-only data as loaded: a string in here is a literal, sent as its
 			       offset; 0: none */
 	__u64 types;        /* as loaded: names of types are offsets from here; 0: not known */

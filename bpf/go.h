@@ -193,18 +193,19 @@ static __always_inline void go_sample(struct event *ev, const struct go_slot *s)
 		ev->flags |= EVENT_SAMPLED;
 }
 
-/* A span id, and a trace id as well if ev has none from a header. Then the sampling decision. */
+/* A span id, and a trace id as well if ev has none from a header or a live operation. Then the
+ * sampling decision. */
 static __always_inline void go_identify(struct event *ev, const struct go_slot *s,
 					struct go_random *r)
 {
 	r->a += 0x9e3779b97f4a7c15ULL;
 	set_u64(ev->span_id, random_mix(r->a) ?: 1);
-	if (!(ev->flags & EVENT_REMOTE)) {
+	if (!(ev->flags & (EVENT_REMOTE | EVENT_LOCAL))) {
 		set_u64(ev->trace_id, random_mix(r->a ^ r->b));
 		set_u64(ev->trace_id + 8, random_mix(r->a + r->b) ?: 1);
 		set_u64(ev->parent_id, 0);
 	} else if (s->sample_inbound == SAMPLE_LIKE_PARENT) {
-		return; /* go_traceparent() has set EVENT_SAMPLED as the header has it */
+		return; /* EVENT_SAMPLED is set as the header or the live parent has it */
 	}
 	go_sample(ev, s);
 }

@@ -19,13 +19,18 @@
 	X(ops_no_share, COUNTER, "operations_skipped_total", "reason=\"no_share\"", "")            \
 	X(ops_no_buffer, COUNTER, "operations_skipped_total", "reason=\"no_buffer\"", "")          \
 	X(ops_unreadable, COUNTER, "operations_skipped_total", "reason=\"unreadable\"", "")        \
+	X(live_no_room, COUNTER, "parents_skipped_total", "reason=\"no_room\"",                    \
+	  "Operations that their children will not find as their parents, by reason")              \
+	X(ops_covered, COUNTER, "operations_covered_total", "",                                    \
+	  "Operations whose span another library sends (gRPC over net/http)")                      \
 	X(ops_new_begin, COUNTER, "operations_abandoned_total", "reason=\"new_begin\"",            \
 	  "Operations that began and whose end was never seen, by reason")                         \
 	X(ops_process_exit, COUNTER, "operations_abandoned_total", "reason=\"process_exit\"", "")  \
 	X(ops_opt_out, COUNTER, "operations_abandoned_total", "reason=\"opt_out\"", "")            \
 	X(reads_headers, COUNTER, "bpf_read_failures_total", "what=\"headers\"",                   \
 	  "Things of the traced program that could not be read, the span goes without, by what")   \
-	X(reads_string, COUNTER, "bpf_read_failures_total", "what=\"string\"", "")
+	X(reads_string, COUNTER, "bpf_read_failures_total", "what=\"string\"", "")                 \
+	X(reads_contexts, COUNTER, "bpf_read_failures_total", "what=\"contexts\"", "")
 
 #define X(id, ...) COUNTER_##id,
 enum kernel_counter { KERNEL_STATS(X) KERNEL_COUNTERS };

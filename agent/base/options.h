@@ -38,6 +38,7 @@
 	X(STRING, sampler_arg, "traces.sampler_arg", "OTEL_TRACES_SAMPLER_ARG", "", "ratio", "ratio 0..1 of the ratio samplers") \
 	X(BOOL, health_probes, "traces.health_probes", "", "false", "", "whether the kubelet's health probes become spans") \
 	X(LIST, propagators, "propagators", "OTEL_PROPAGATORS", "tracecontext", "tracecontext b3 b3multi", "trace headers that are read besides traceparent, which always is and wins: b3 and b3multi both stand for B3 in one header or several") \
+	X(BOOL, starting_goroutine, "parents.starting_goroutine", "", "true", "", "whether a call without a better parent is a child of the operation whose goroutine started its own: an inference, such spans have spoor.parent=goroutine") \
 	X(BOOL, url_query, "privacy.url_query", "", "true", "", "whether url.query is recorded (redacted)") \
 	X(LIST, redact_query_keys, "privacy.redact_query_keys", "", "X-Amz-Signature, X-Amz-Credential, X-Amz-Security-Token, AWSAccessKeyId, Signature, sig, X-Goog-Signature", "", "query parameters whose value is replaced by REDACTED") \
 	X(LIST, known_methods, "http.known_methods", "OTEL_INSTRUMENTATION_HTTP_KNOWN_METHODS", "CONNECT, DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, TRACE, QUERY", "", "methods that are not _OTHER") \

@@ -86,6 +86,8 @@
 	X(otlp_sent_bytes, COUNTER, "otlp_sent_bytes_total", "signal=\"traces\"", "Bytes of request bodies, compressed") \
 	X(otlp_last_success, GAUGE, "otlp_last_success_timestamp_seconds", "signal=\"traces\"", "Unix time of the last request that was taken, 0: none yet") \
 	X(tp_header, COUNTER, "trace_context_total", "source=\"header\"", "Where operations got their trace from") \
+	X(tp_local, COUNTER, "trace_context_total", "source=\"parent\"", "")                       \
+	X(tp_started, COUNTER, "trace_context_total", "source=\"starting_goroutine\"", "")         \
 	X(tp_new, COUNTER, "trace_context_total", "source=\"new\"", "")                            \
 	X(tp_invalid, COUNTER, "trace_context_total", "source=\"invalid\"", "")                    \
 	X(libraries_refused, COUNTER, "library_load_failures_total", "", "Libraries that are not traced because the kernel refused their programs") \

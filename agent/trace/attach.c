@@ -201,9 +201,7 @@ static size_t object_memory(const struct bpf_object *object, const struct core *
 		int fd = bpf_map__fd(map);
 
 		/* A library's copies of the shared maps are other fds of the same maps. */
-		if (object != core->object && (strcmp(bpf_map__name(map), "events") == 0 ||
-					       strcmp(bpf_map__name(map), "counters") == 0 ||
-					       strcmp(bpf_map__name(map), "control") == 0))
+		if (object != core->object && core_map(core, map))
 			continue;
 		bytes += map_memory(fd);
 	}
@@ -232,6 +230,7 @@ static int fill(struct attach *a, struct attached *t, const struct plan *p, uint
 	shared.sample_inbound = a->sampler.sample_inbound;
 	if (listed(&a->cfg->propagators, "b3") || listed(&a->cfg->propagators, "b3multi"))
 		shared.inbound = INBOUND_B3;
+	shared.options = a->cfg->starting_goroutine ? GO_OPTION_STARTED : 0;
 	if (shared.ro_hi) {
 		shared.ro_lo += bias;
 		shared.ro_hi += bias;
@@ -353,7 +352,7 @@ static void close_links(struct attached **list, size_t n)
 	}
 }
 
-/* For library_purge(): which of the slots belong to a process that has ended. */
+/* For keyed_purge(): which of the slots belong to a process that has ended. */
 #define GONE_EXITED  1
 #define GONE_OPT_OUT 2
 
@@ -386,7 +385,9 @@ void attach_detach(struct attach *a, struct attached **list, size_t n)
 	close_links(list, n);
 	for (size_t i = 0; i < LIBS_MAX && gone; i++)
 		if (libs >> i & 1)
-			library_purge(&a->libs[i], gone, abandoned, gone);
+			keyed_purge(&a->libs[i].keyed, gone, abandoned, gone);
+	if (gone)
+		keyed_purge(&a->core.keyed, gone, abandoned, gone);
 	for (size_t i = 0; i < n; i++)
 		free_attached(&list[i]);
 }

@@ -70,6 +70,39 @@ const char *core_link_text(int err)
 	}
 }
 
+const struct bpf_map *core_map(const struct core *c, const struct bpf_map *map)
+{
+	return bpf_map__is_internal(map)
+		       ? NULL
+		       : bpf_object__find_map_by_name(c->object, bpf_map__name(map));
+}
+
+/* Sizes are the configuration's. */
+static void size_maps(struct core *c, const struct config *cfg)
+{
+	static const char *const operations[] = { "live", "contexts", "started" };
+
+	(void)bpf_map__set_max_entries(bpf_object__find_map_by_name(c->object, "events"),
+				       (uint32_t)cfg->ring_size);
+	for (size_t i = 0; i < ARRAY_SIZE(operations); i++)
+		(void)bpf_map__set_max_entries(
+			bpf_object__find_map_by_name(c->object, operations[i]),
+			cfg->operations_max);
+}
+
+static int find_keyed(struct core *c)
+{
+	struct bpf_map *map;
+	int err = 0;
+
+	bpf_object__for_each_map(map, c->object)
+	{
+		if (!err)
+			err = keyed_add(&c->keyed, map);
+	}
+	return err;
+}
+
 static int find_maps(struct core *c)
 {
 	const struct {
@@ -90,7 +123,7 @@ static int find_maps(struct core *c)
 	if (p == MAP_FAILED)
 		return -errno;
 	c->control_word = p;
-	return 0;
+	return find_keyed(c);
 }
 
 static int load(struct core *c, const struct config *cfg)
@@ -103,8 +136,7 @@ static int load(struct core *c, const struct config *cfg)
 	c->object = bpf_object__open_mem(bytes, size, &opts);
 	if (!c->object)
 		return fail(-errno, "bpf: core object: %s", strerror(errno));
-	(void)bpf_map__set_max_entries(bpf_object__find_map_by_name(c->object, "events"),
-				       (uint32_t)cfg->ring_size);
+	size_maps(c, cfg);
 	err = bpf_object__load(c->object);
 	if (err == -EPERM)
 		return fail(err, "bpf: the kernel does not let us load programs: capabilities BPF "

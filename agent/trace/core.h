@@ -4,8 +4,10 @@
 #include "base/base.h"
 #include "bpf/event.h"
 #include "trace/attach.h"
+#include "trace/keyed.h"
 
 struct bpf_link;
+struct bpf_map;
 struct bpf_object;
 struct bpf_program;
 struct config;
@@ -15,6 +17,7 @@ struct core {
 	struct bpf_program *dispatch;
 	struct bpf_link *exec_link;                  /* NULL: not attached */
 	int events, counters, control, progs, execs; /* fds of its maps */
+	struct keyed keyed;                          /* what its maps hold of live operations */
 	struct control *control_word;                /* mmapped */
 	struct attach_kernel kernel;
 };
@@ -29,6 +32,9 @@ struct core_places {
 /* Loads, self-tests, attaches the exec notification. 0 or -errno; has logged why. */
 int core_open(struct core *c, const struct config *cfg) must_check;
 void core_close(struct core *c);
+/* The map of core's that is to be in the place of a library's `map`, or NULL: it is the library's
+ * own. */
+const struct bpf_map *core_map(const struct core *c, const struct bpf_map *map);
 /* All places of one file, for one process, in one link. 0 or -errno. */
 int core_link(struct bpf_link **out, const struct bpf_program *prog, int pid, const char *path,
 	      const struct core_places *places) must_check;

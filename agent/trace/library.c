@@ -9,8 +9,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
-#define LOG_BYTES  (256u << 10)
-#define PURGE_KEYS 1024u
+#define LOG_BYTES (256u << 10)
 
 /* Sets a `const volatile` of the object before it is loaded. Libraries that lack it do not mind. */
 static void set_constant(struct bpf_object *object, const char *name, uint64_t value)
@@ -38,14 +37,7 @@ static void set_constant(struct bpf_object *object, const char *name, uint64_t v
 	}
 }
 
-static bool ends_in(const char *text, const char *end)
-{
-	size_t n = strlen(text), m = strlen(end);
-
-	return n >= m && strcmp(text + n - m, end) == 0;
-}
-
-/* Shared maps are core's, sizes are the configuration's. */
+/* Shared maps are core's, by name; sizes are the configuration's. */
 static int prepare_maps(struct bpf_object *object, const struct core *core,
 			const struct config *cfg)
 {
@@ -55,16 +47,13 @@ static int prepare_maps(struct bpf_object *object, const struct core *core,
 	bpf_object__for_each_map(map, object)
 	{
 		const char *name = bpf_map__name(map);
+		const struct bpf_map *shared = core_map(core, map);
 
-		if (strcmp(name, "events") == 0)
-			err = bpf_map__reuse_fd(map, core->events);
-		else if (strcmp(name, "counters") == 0)
-			err = bpf_map__reuse_fd(map, core->counters);
-		else if (strcmp(name, "control") == 0)
-			err = bpf_map__reuse_fd(map, core->control);
+		if (shared)
+			err = bpf_map__reuse_fd(map, bpf_map__fd(shared));
 		else if (strcmp(name, "slots") == 0 || strcmp(name, "shares") == 0)
 			err = bpf_map__set_max_entries(map, cfg->targets_max);
-		else if (ends_in(name, "_ops"))
+		else if (keyed_is_ops(map))
 			err = bpf_map__set_max_entries(map, cfg->operations_max);
 		if (err)
 			return err;
@@ -121,9 +110,10 @@ static int put_programs(struct library *l, int progs, size_t idx)
 }
 
 /* Every hash map of a library has keys that begin with the slot. */
-static int find_maps(struct library *l)
+static int find_maps(struct library *l, const struct core *core)
 {
 	struct bpf_map *map;
+	int err = 0;
 
 	l->slots = bpf_object__find_map_fd_by_name(l->object, "slots");
 	if (l->slots < 0)
@@ -133,21 +123,10 @@ static int find_maps(struct library *l)
 		return -EINVAL;
 	bpf_object__for_each_map(map, l->object)
 	{
-		enum bpf_map_type type = bpf_map__type(map);
-
-		if (type != BPF_MAP_TYPE_HASH && type != BPF_MAP_TYPE_LRU_HASH)
-			continue;
-		if (l->nmaps == LIBRARY_MAPS_MAX || bpf_map__key_size(map) < sizeof(uint32_t) ||
-		    bpf_map__value_size(map) < sizeof(uint32_t))
-			return -EINVAL;
-		l->maps[l->nmaps++] = (struct library_map){
-			.fd = bpf_map__fd(map),
-			.key_size = bpf_map__key_size(map),
-			.value_size = bpf_map__value_size(map),
-			.operations = ends_in(bpf_map__name(map), "_ops"),
-		};
+		if (!err && !core_map(core, map))
+			err = keyed_add(&l->keyed, map);
 	}
-	return 0;
+	return err;
 }
 
 /* The verifier says what it disliked in its last lines. */
@@ -197,7 +176,7 @@ int library_load(struct library *out, const struct lib *lib, size_t idx, const s
 		log_verdict(lib, verdict);
 	if (!err) {
 		*why = "its maps or programs are not as its table says";
-		err = find_maps(&l);
+		err = find_maps(&l, core);
 	}
 	if (!err)
 		err = put_programs(&l, core->progs, idx);
@@ -240,55 +219,4 @@ void library_clear(const struct library *l, uint16_t slot)
 	uint32_t key = slot;
 
 	(void)bpf_map_update_elem(l->slots, &key, &nobody, BPF_ANY);
-}
-
-/* One batch of keys that are to go. */
-static void purge_keys(const struct library_map *map, const char *keys, const char *values,
-		       uint32_t n, const uint8_t *gone, void (*open)(uint16_t slot, void *arg),
-		       void *arg)
-{
-	for (uint32_t i = 0; i < n; i++) {
-		const char *key = keys + (size_t)i * map->key_size;
-		uint32_t slot, active;
-
-		memcpy(&slot, key, sizeof(slot));
-		memcpy(&active, values + (size_t)i * map->value_size, sizeof(active));
-		if (slot > UINT16_MAX || !gone[slot] || bpf_map_delete_elem(map->fd, key))
-			continue;
-		if (map->operations && active)
-			open((uint16_t)slot, arg);
-	}
-}
-
-static void purge_map(const struct library_map *map, const uint8_t *gone,
-		      void (*open)(uint16_t slot, void *arg), void *arg)
-{
-	auto_free char *keys = malloc((size_t)PURGE_KEYS * map->key_size);
-	auto_free char *values = malloc((size_t)PURGE_KEYS * map->value_size);
-	uint32_t at = 0, n;
-	bool more = keys && values, first = true;
-
-	/* By buckets, so that other processes' probes, which go on, do not send the walk back to
-	 * its start. */
-	while (more) {
-		uint32_t next = 0;
-
-		n = PURGE_KEYS;
-		if (bpf_map_lookup_batch(map->fd, first ? NULL : &at, &next, keys, values, &n,
-					 NULL)) {
-			if (errno != ENOENT)
-				return;
-			more = false;
-		}
-		purge_keys(map, keys, values, n, gone, open, arg);
-		at = next;
-		first = false;
-	}
-}
-
-void library_purge(const struct library *l, const uint8_t *gone,
-		   void (*open)(uint16_t slot, void *arg), void *arg)
-{
-	for (size_t i = 0; i < l->nmaps; i++)
-		purge_map(&l->maps[i], gone, open, arg);
 }

@@ -67,6 +67,10 @@ static void count_context(const struct event *ev)
 		stat_add(tp_header, 1);
 	else if (memcmp(ev->parent_id, nobody, sizeof(nobody)) == 0)
 		stat_add(tp_new, 1);
+	else if (ev->flags & EVENT_STARTED)
+		stat_add(tp_started, 1);
+	else if (ev->flags & EVENT_LOCAL)
+		stat_add(tp_local, 1);
 }
 
 /* The head of the record, as a span; the library adds the rest. */
@@ -107,6 +111,8 @@ static int put(struct ring *r, struct batch *b, const void *data, size_t size,
 	if (!ev)
 		return -ENOSPC;
 	span = begin_span(ev, attrs);
+	if (ev->flags & EVENT_STARTED)
+		span_str(&span, "spoor.parent", str_of("goroutine"));
 	err = lib->decode(ev, &with, &span);
 	if (!err && !span.filtered) {
 		span.start_ns = clock_unix(&r->clock, span.start_ns);

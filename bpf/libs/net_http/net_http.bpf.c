@@ -45,6 +45,7 @@ static __always_inline int begin_again(struct op *op, const struct go_slot *s,
 		return 1;
 	}
 	count(ops_new_begin);
+	(void)go_unlend(&op->rec.ev, op->active == OP_H1);
 	op->active = 0;
 	return 0;
 }
@@ -59,6 +60,7 @@ static __always_inline int begin_in(void *ctx, const struct go_slot *s, struct c
 	if (op && op->rec.ev.goid != goid) {
 		if (op->active)
 			count(ops_new_begin);
+		(void)go_unlend(&op->rec.ev, 0);
 		op = NULL;
 	}
 	if (read_struct(&b->req, s, a->fields == F_H2REQ_SIZE ? F_H2REQ_SIZE : F_REQ_SIZE,
@@ -88,6 +90,10 @@ static __always_inline int begin_in(void *ctx, const struct go_slot *s, struct c
 	op->req = a->fields == F_REQ_SIZE ? a->req : 0;
 	op_begin(op, s, b, a->fields);
 	op->active = a->kind;
+	go_lend(&op->rec.ev,
+		go_u64(&b->req,
+		       8 + (a->fields == F_REQ_SIZE ? s->at[F_REQ_CTX] : s->at[F_H2REQ_CTX])),
+		a->kind == OP_H1 ? LEND_CONN : LEND_SELF);
 	return 0;
 }
 
@@ -188,6 +194,7 @@ static __always_inline int end(struct pt_regs *ctx, int how, __u64 writer, int l
 	struct op_key k;
 	struct scratch *b;
 	struct op *op;
+	int covered;
 
 	if (!s)
 		return 0;
@@ -198,21 +205,26 @@ static __always_inline int end(struct pt_regs *ctx, int how, __u64 writer, int l
 	if (last && op->rec.ev.goid != op_goid(ctx, s)) {
 		if (op->active)
 			count(ops_new_begin);
+		(void)go_unlend(&op->rec.ev, 0);
 		share_drop(&net_http_ops, &k);
 		return 0;
 	}
 	if (op->active && (!writer || writer == op->writer)) {
+		covered = go_unlend(&op->rec.ev, !last);
 		if (last)
 			mark_panic(op, s, GO_G(ctx));
 		if (how == END_DONE && op->rec.ev.flags & EVENT_PANICKED)
 			how = END_UNWOUND;
-		b = net_http_scratch_take();
-		if (b) {
+		if (covered)
+			count(ops_covered);
+		else if ((b = net_http_scratch_take()) != NULL) {
 			op_end(op, s, b, how);
 			net_http_scratch_put(b);
 		}
 		op->active = 0;
 		op->rec.bits = 0;
+	} else if (last) {
+		(void)go_unlend(&op->rec.ev, 0);
 	}
 	if (last)
 		share_drop(&net_http_ops, &k);
@@ -283,6 +295,7 @@ int net_http_hijack(struct pt_regs *ctx)
 	if (!is_handover(op, s, b))
 		op_end(op, s, b, END_HIJACKED);
 	net_http_scratch_put(b);
+	(void)go_unlend(&op->rec.ev, 1);
 	op->active = 0;
 	return 0;
 }

@@ -32,6 +32,7 @@
 	GO_RUNTIME_FIELDS(X)                                                                       \
 	X(PANIC_ARG, "runtime._panic", "arg")                                                      \
 	NET_HTTP_REQUEST_FIELDS(X, REQ, "net/http.Request")                                        \
+	X(REQ_CTX, "net/http.Request", "ctx")                                                      \
 	X(REQ_MAJOR, "net/http.Request", "ProtoMajor")                                             \
 	X(REQ_MINOR, "net/http.Request", "ProtoMinor")                                             \
 	X(REQ_PATTERN, "net/http.Request", "Pattern") /* Go >= 1.23 */                             \
@@ -46,6 +47,7 @@
 	X(CW_WROTE_HEADER, "net/http.chunkWriter", "wroteHeader")                                  \
 	NET_HTTP_REQUEST_FIELDS(X, H2REQ,                                                          \
 				"net/http/internal/http2.ServerRequest|net/http.Request")          \
+	X(H2REQ_CTX, "net/http/internal/http2.ServerRequest", "Context")                           \
 	X(H2REQ_BY_VALUE, "net/http/internal/http2.ServerRequest",                                 \
 	  "") /* Go >= 1.27: a struct in the state */                                              \
 	NET_HTTP_H2_FIELDS(                                                                        \

@@ -10,6 +10,7 @@
 #include "go.h"
 #include "go_header.bpf.h"
 #include "net_http.h"
+#include "parent.bpf.h"
 
 /* struct op.active */
 #define OP_H1   1 /* writer is a *response */

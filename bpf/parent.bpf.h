@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+ * parent.bpf.h - who is whose parent. A library whose operations have children lends their contexts
+ * (go_lend, go_unlend), one that calls out in a function that returns when the call is done marks
+ * it (go_enter, go_leave), and one that begins an operation asks for its parent (go_parent) before
+ * go_identify().
+ *
+ * In this order: the live operation that lent the context.Context which was given (1); the live one
+ * of the same goroutine (2); the live one that the goroutine served which started this one (3, an
+ * inference, marked EVENT_STARTED). 1 and 2 are right or absent: the walk from a context to its
+ * parent steps only over types of which the program's own metadata say where it is. An operation
+ * that has ended lends no more. */
+#pragma once
+#include "ctx_type.bpf.h"
+#include "go.h"
+#include "live.h"
+
+/* Steps of a walk: one for each WithValue, WithTimeout, ... */
+#define WALK_STEPS 64
+
+/* The runtime's fields are the first of every library. */
+#define X(id, ...) GO_FIELD_##id,
+enum { GO_RUNTIME_FIELDS(X) };
+#undef X
+
+/* A goroutine at a hit. */
+struct go_g {
+	__u64 goid;
+	__u64 parent; /* goid of the one that started it; 0: not known */
+	__u64 depth;  /* bytes on its stack, the same wherever the stack is moved to */
+};
+
+/* Reads the goroutine whose g is at `at`, in one read. 0 or -1. buf is scratch. */
+static __always_inline int go_goroutine(struct go_g *g, const struct go_slot *s, struct go_buf *buf,
+					__u64 at, __u64 sp)
+{
+	__u32 goid = s->at[GO_FIELD_G_GOID], parent = s->at[GO_FIELD_G_PARENT_GOID];
+	__u32 last = parent != GO_ABSENT && parent > goid ? parent : goid;
+
+	if (go_read_struct(buf, last + 8, at))
+		return -1;
+	g->goid = go_u64(buf, goid);
+	g->parent = parent != GO_ABSENT ? go_u64(buf, parent) : 0;
+	/* stack.hi; the compiler's stack check has stackguard0 at 16, behind stack {lo, hi}. */
+	g->depth = go_u64(buf, 8) - sp;
+	return 0;
+}
+
+/* ---- the operations that others may have as their parent ---- */
+
+static const struct live live_zero;
+
+static __always_inline struct live *live_of(__u32 slot, __u64 goid)
+{
+	struct op_key k = { .slot = slot, .id = goid };
+
+	return bpf_map_lookup_elem(&live, &k);
+}
+
+static __always_inline struct live *live_make(__u32 slot, __u64 goid)
+{
+	struct op_key k = { .slot = slot, .id = goid };
+	struct live *l = bpf_map_lookup_elem(&live, &k);
+
+	if (l)
+		return l;
+	if (bpf_map_update_elem(&live, &k, &live_zero, BPF_ANY)) {
+		count(live_no_room);
+		return NULL;
+	}
+	return bpf_map_lookup_elem(&live, &k);
+}
+
+#define order() asm volatile("" ::: "memory")
+
+/* Writes what ev says into o. Whoever reads it meanwhile sees that active is another one. */
+static __always_inline void live_set(struct live_op *o, const struct event *ev, __u32 kind)
+{
+	__u32 next = (o->active & ~LIVE_KIND) + LIVE_STEP;
+
+	*(volatile __u32 *)&o->active = next;
+	order();
+	o->flags = ev->flags & (EVENT_SAMPLED | EVENT_REMOTE);
+	o->covered = 0;
+	__builtin_memcpy(o->trace_id, ev->trace_id, sizeof(o->trace_id));
+	__builtin_memcpy(o->span_id, ev->span_id, sizeof(o->span_id));
+	__builtin_memcpy(o->parent_id, ev->parent_id, sizeof(o->parent_id));
+	order();
+	*(volatile __u32 *)&o->active = next | kind;
+}
+
+static __always_inline void live_end(struct live_op *o)
+{
+	*(volatile __u32 *)&o->active &= ~LIVE_KIND;
+}
+
+static __always_inline __u64 id_of(const __u8 *span_id)
+{
+	return *(const __u64 *)span_id;
+}
+
+/* The context whose data pointer is ctx is lent by the operation of goroutine ev->goid. */
+static __always_inline void lend_context(const struct event *ev, __u64 ctx, __u32 how)
+{
+	struct op_key k = { .slot = ev->cookie.slot, .id = ctx };
+	struct lent lent = { .how = how, .goid = ev->goid };
+
+	if (bpf_map_update_elem(&contexts, &k, &lent, BPF_ANY))
+		count(live_no_room);
+}
+
+/* A server's operation has begun on this goroutine: ev has its cookie, goid, ids and flags. ctx is
+ * the data pointer of its context (0: none). LEND_SELF: whoever is given that context or one made
+ * from it finds the operation; goes with go_unlend(). LEND_CONN: the same, but what stands in the
+ * map is the context's parent, for as long as the goroutine serves that connection: nothing is
+ * inserted for later requests, and go_forget() ends it. */
+GO_APART int go_lend(const struct event *ev, __u64 ctx, __u32 how)
+{
+	struct live *l;
+	__u64 up[2];
+
+	if (!ev)
+		return 0;
+	l = live_make(ev->cookie.slot, ev->goid);
+	if (!l)
+		return 0;
+	live_set(&l->outer, ev, LIVE_SERVER);
+	l->outer.ctx = ctx;
+	l->inner.active &= ~LIVE_KIND; /* a panic may have skipped its end */
+	l->held = 1;
+	if (how == LEND_SELF && ctx) {
+		lend_context(ev, ctx, how);
+	} else if (how == LEND_CONN && !l->conn && ctx && !go_read(up, sizeof(up), ctx) && up[1]) {
+		l->conn = up[1];
+		lend_context(ev, up[1], how);
+	}
+	return 0;
+}
+
+/* The operation that goroutine ev->goid serves has ended and lends no more. True: another library
+ * sends its span. keep: more requests may come on this connection. */
+static __always_inline int go_unlend(const struct event *ev, int keep)
+{
+	struct op_key k = { .slot = ev->cookie.slot, .id = ev->goid };
+	struct live *l = bpf_map_lookup_elem(&live, &k);
+	struct op_key c = { .slot = ev->cookie.slot };
+	int covered;
+
+	if (!l)
+		return 0;
+	covered = l->outer.active & LIVE_KIND && l->outer.covered;
+	live_end(&l->outer);
+	if (keep)
+		return covered;
+	c.id = l->conn ?: l->outer.ctx;
+	if (c.id)
+		bpf_map_delete_elem(&contexts, &c);
+	l->held = 0;
+	bpf_map_delete_elem(&live, &k);
+	return covered;
+}
+
+/* What a call that this goroutine is in has interrupted; a library keeps it until the end. */
+struct entered {
+	struct live_op before;
+	__u64 depth;
+};
+
+/* A call out has begun on this goroutine, and its function will not return before go_leave(): what
+ * the goroutine begins meanwhile is its child. */
+GO_APART int go_enter(const struct event *ev, const struct go_g *g, struct entered *e)
+{
+	struct live *l;
+
+	if (!ev || !g || !e)
+		return 0;
+	e->depth = g->depth;
+	e->before.active = 0;
+	l = live_make(ev->cookie.slot, g->goid);
+	if (!l)
+		return 0;
+	if (l->inner.active & LIVE_KIND && l->inner.depth < g->depth)
+		e->before = l->inner;
+	live_set(&l->inner, ev, LIVE_INNER);
+	l->inner.depth = g->depth;
+	return 0;
+}
+
+GO_APART int go_leave(const struct event *ev, const struct go_g *g, const struct entered *e)
+{
+	struct op_key k = {};
+	__u32 next;
+	struct live *l;
+
+	if (!ev || !g || !e)
+		return 0;
+	k.slot = ev->cookie.slot;
+	k.id = g->goid;
+	l = bpf_map_lookup_elem(&live, &k);
+	/* One that lies deeper was left without an end. */
+	if (!l || !(l->inner.active & LIVE_KIND) || l->inner.depth < e->depth)
+		return 0;
+	next = (l->inner.active & ~LIVE_KIND) + LIVE_STEP;
+	l->inner = e->before;
+	l->inner.active = next | (e->before.active & LIVE_KIND);
+	if (!(e->before.active & LIVE_KIND) && !l->held)
+		bpf_map_delete_elem(&live, &k);
+	return 0;
+}
+
+/* ---- the walk from a context to a live operation ---- */
+
+#define WALK_NONE  0
+#define WALK_FOUND 1
+#define WALK_ENDED 2 /* the context is one of a connection, and of a request of it that is over */
+
+struct walk {
+	__u64 itab, data; /* where the walk is */
+	__u64 from;       /* the context that it came from */
+	__u64 own;        /* context that the operation of this goroutine lends, 0: none */
+	__u64 goid;       /* in: of this goroutine; out: of the one whose operation was found */
+	__u64 inter;
+	__u32 slot, result;
+};
+
+/* A context that is lent: does the operation still live? */
+static __always_inline int walk_lent(struct walk *w, const struct lent *lent)
+{
+	const struct live *l = live_of(w->slot, lent->goid);
+	__u64 ctx = lent->how == LEND_CONN ? w->from : w->data;
+
+	if (!l)
+		return 0; /* left behind by one whose end was not seen */
+	if (l->outer.active & LIVE_KIND && l->outer.ctx == ctx) {
+		w->goid = lent->goid;
+		w->result = WALK_FOUND;
+	} else if (lent->how == LEND_CONN) {
+		w->result = WALK_ENDED;
+	}
+	return w->result;
+}
+
+static long walk_step(__u32 i, struct walk *w)
+{
+	struct op_key k = { .slot = w->slot, .id = w->data };
+	const struct ctx_type *type;
+	const struct lent *lent;
+	__u64 up[2];
+
+	if (!w->itab || !w->data)
+		return 1;
+	if (w->data == w->own) {
+		w->result = WALK_FOUND;
+		return 1;
+	}
+	lent = bpf_map_lookup_elem(&contexts, &k);
+	if (lent && walk_lent(w, lent))
+		return 1;
+	k.id = w->itab;
+	type = bpf_map_lookup_elem(&ctx_types, &k);
+	if (!type) {
+		if (ctx_type_learn(&k, w->inter))
+			return 1;
+		type = bpf_map_lookup_elem(&ctx_types, &k);
+		if (!type)
+			return 1;
+	}
+	if (!type->step || (w->inter && type->inter != w->inter))
+		return 1;
+	w->inter = type->inter;
+	if (go_read(up, sizeof(up), w->data + type->step - 1)) {
+		count(reads_contexts);
+		return 1;
+	}
+	w->from = w->data;
+	w->itab = up[0];
+	w->data = up[1];
+	return 0;
+}
+
+static __noinline int go_walk(struct walk *w)
+{
+	if (bpf_loop(WALK_STEPS, walk_step, w, 0) == WALK_STEPS)
+		count(reads_contexts);
+	return w->result;
+}
+
+/* ---- the parent of an operation ---- */
+
+/* Makes o the parent of ev; not if it is gone, or becomes another one meanwhile. */
+static __always_inline int parent_is(struct event *ev, const struct live_op *o)
+{
+	__u32 active = *(const volatile __u32 *)&o->active;
+	__u64 trace[2], span;
+	__u8 flags;
+
+	if (!(active & LIVE_KIND) || o->covered)
+		return 0;
+	order();
+	trace[0] = *(const __u64 *)o->trace_id;
+	trace[1] = *(const __u64 *)(o->trace_id + 8);
+	span = id_of(o->span_id);
+	flags = o->flags;
+	order();
+	if (*(const volatile __u32 *)&o->active != active)
+		return 0;
+	set_u64(ev->trace_id, trace[0]);
+	set_u64(ev->trace_id + 8, trace[1]);
+	set_u64(ev->parent_id, span);
+	ev->flags |= EVENT_LOCAL | (flags & EVENT_SAMPLED);
+	return 1;
+}
+
+/* Rule 3. The goroutine that started this one may serve another request by now, and this one may be
+ * a worker that goes on for ever: what was so at its first call is right for good or not at all. */
+static __always_inline int parent_started(struct event *ev, const struct go_g *g)
+{
+	struct op_key k = { .slot = ev->cookie.slot, .id = g->goid };
+	const struct started *seen = bpf_map_lookup_elem(&started, &k);
+	const struct live *l = live_of(ev->cookie.slot, g->parent);
+	struct started now = { .seen = 1 };
+
+	if (!seen) {
+		if (l && l->outer.active & LIVE_KIND)
+			now.span_id = id_of(l->outer.span_id);
+		(void)bpf_map_update_elem(&started, &k, &now, BPF_ANY);
+	} else {
+		now.span_id = seen->span_id;
+	}
+	if (!now.span_id || !l || !parent_is(ev, &l->outer))
+		return 0;
+	if (id_of(ev->parent_id) != now.span_id) {
+		ev->flags &= ~(EVENT_LOCAL | EVENT_SAMPLED);
+		set_u64(ev->parent_id, 0);
+		return 0;
+	}
+	ev->flags |= EVENT_STARTED;
+	return 1;
+}
+
+/* The parent of the operation that begins on goroutine g and was given the context {itab, data} (0,
+ * 0: none): trace id, parent id, EVENT_LOCAL, EVENT_SAMPLED as the parent has it, EVENT_STARTED by
+ * rule 3. Needs ev->cookie; leaves ev alone where there is no parent. Returns EVENT_LOCAL or 0. */
+GO_APART int go_parent(struct event *ev, const struct go_slot *s, const struct go_g *g, __u64 itab,
+		       __u64 data)
+{
+	struct walk w = { .itab = itab, .data = data };
+	const struct live_op *inner = NULL;
+	const struct live *own, *l;
+
+	if (!ev || !s || !g)
+		return 0;
+	w.slot = ev->cookie.slot;
+	w.goid = g->goid;
+	own = live_of(w.slot, g->goid);
+	if (own) {
+		if (own->outer.active & LIVE_KIND)
+			w.own = own->outer.ctx;
+		if (own->inner.active & LIVE_KIND && own->inner.depth < g->depth)
+			inner = &own->inner;
+	}
+	if (go_walk(&w) == WALK_FOUND) {
+		l = live_of(w.slot, w.goid);
+		/* A call that this goroutine is in, on behalf of the same operation, is nearer. */
+		if (l && parent_is(ev, &l->outer)) {
+			if (inner && id_of(inner->trace_id) == id_of(ev->trace_id) &&
+			    id_of(inner->trace_id + 8) == id_of(ev->trace_id + 8))
+				(void)parent_is(ev, inner);
+			return EVENT_LOCAL;
+		}
+	}
+	if (inner && parent_is(ev, inner))
+		return EVENT_LOCAL;
+	if (own && parent_is(ev, &own->outer))
+		return EVENT_LOCAL;
+	if (w.result == WALK_NONE && s->options & GO_OPTION_STARTED && g->parent &&
+	    parent_started(ev, g))
+		return EVENT_LOCAL;
+	return 0;
+}
+
+/* An operation that begins with the context {itab, data} and is the very thing that the live one
+ * which lent it serves, seen a layer further up (gRPC over net/http): takes over its place in the
+ * trace and keeps its span from being sent. True: so it is. */
+GO_APART int go_cover(struct event *ev, __u64 itab, __u64 data)
+{
+	struct walk w = { .itab = itab, .data = data };
+	struct live_op *o;
+	struct live *l;
+
+	if (!ev)
+		return 0;
+	w.slot = ev->cookie.slot;
+	if (go_walk(&w) != WALK_FOUND)
+		return 0;
+	l = live_of(w.slot, w.goid);
+	if (!l || !(l->outer.active & LIVE_KIND))
+		return 0;
+	o = &l->outer;
+	o->covered = 1;
+	__builtin_memcpy(ev->trace_id, o->trace_id, sizeof(ev->trace_id));
+	__builtin_memcpy(ev->parent_id, o->parent_id, sizeof(ev->parent_id));
+	ev->flags &= ~(EVENT_SAMPLED | EVENT_REMOTE);
+	ev->flags |= EVENT_LOCAL | (o->flags & (EVENT_SAMPLED | EVENT_REMOTE));
+	return 1;
+}
