@@ -18,6 +18,7 @@
  * there. */
 struct header_found {
 	struct go_str agent, parent, state; /* User-Agent, Traceparent, Tracestate */
+	struct go_str authority;            /* :authority, of gRPC's metadata */
 	__u64 agent_key;   /* in and out: where the interned string "User-Agent" lies, 0: not known
 			      yet */
 	__u64 h2_settings; /* 1: look for Http2-Settings as well, 2: it is there */
@@ -37,19 +38,24 @@ struct header_walk {
 	__u64 failed;
 };
 
-#define KEY_USER_AGE 0x6567412d72657355ULL /* "User-Age" */
-#define KEY_TRACEPAR 0x7261706563617254ULL /* "Tracepar" */
-#define KEY_TRACESTA 0x6174736563617254ULL /* "Tracesta" */
-#define KEY_HTTP2_SE 0x65532d3270747448ULL /* "Http2-Se", "tti" of "ttings" */
+/* Keys without regard to case: http.Header has them in canonical form, gRPC's metadata in lower
+ * case. Capital letters stand in the first 8 bytes only. */
+#define KEY_LOWER    0x2020202020202020ULL
+#define KEY_USER_AGE 0x6567612d72657375ULL /* "user-age" */
+#define KEY_TRACEPAR 0x7261706563617274ULL /* "tracepar" */
+#define KEY_TRACESTA 0x6174736563617274ULL /* "tracesta" */
+#define KEY_HTTP2_SE 0x65732d3270747468ULL /* "http2-se", "tti" of "ttings" */
+#define KEY_AUTHORI  0x69726f687475613aULL /* ":authori" */
+#define KEY_TY       0x7974
 #define KEY_NT       0x746e
 #define KEY_ENT      0x746e65
 #define KEY_TE       0x6574
 #define KEY_TTI      0x697474
-#define KEY_B3       0x3342
-#define KEY_X_B3_TRA 0x6172542d33422d58ULL /* "X-B3-Tra" */
-#define KEY_X_B3_SPA 0x6170532d33422d58ULL /* "X-B3-Spa" */
-#define KEY_X_B3_SAM 0x6d61532d33422d58ULL /* "X-B3-Sam" */
-#define KEY_X_B3_FLA 0x616c462d33422d58ULL /* "X-B3-Fla" */
+#define KEY_B3       (0x3362 | (KEY_LOWER & ~0xffffULL))
+#define KEY_X_B3_TRA 0x6172742d33622d78ULL /* "x-b3-tra" */
+#define KEY_X_B3_SPA 0x6170732d33622d78ULL /* "x-b3-spa" */
+#define KEY_X_B3_SAM 0x6d61732d33622d78ULL /* "x-b3-sam" */
+#define KEY_X_B3_FLA 0x616c662d33622d78ULL /* "x-b3-fla" */
 #define KEY_CEID     0x64696563
 #define KEY_NID      0x64696e
 #define KEY_PLED     0x64656c70
@@ -61,7 +67,7 @@ static __always_inline void header_want(struct header_found *f, const struct go_
 {
 	struct go_str none = {};
 
-	f->agent = f->parent = f->state = none;
+	f->agent = f->parent = f->state = f->authority = none;
 	f->agent_key = agent_key;
 	f->h2_settings = 0;
 	f->ro_lo = s->ro_lo;
@@ -113,6 +119,7 @@ GO_APART int header_slot(struct header_found *f, __u64 key, __u64 key_len, __u64
 		return 0;
 	if (go_read(k, key_len == 14 ? 11 : cap(key_len, 12), key))
 		return 0;
+	k[0] |= KEY_LOWER;
 	if (k[0] == KEY_USER_AGE && k[1] == KEY_NT) {
 		f->agent = found;
 		if (key - f->ro_lo < f->ro_hi - f->ro_lo) /* else its memory may become another's */
@@ -123,6 +130,8 @@ GO_APART int header_slot(struct header_found *f, __u64 key, __u64 key_len, __u64
 		f->state = found;
 	} else if (k[0] == KEY_HTTP2_SE && k[1] == KEY_TTI && key_len == 14) {
 		f->h2_settings = 2;
+	} else if (k[0] == KEY_AUTHORI && k[1] == KEY_TY) {
+		f->authority = found;
 	} else if (f->b3_wanted) {
 		header_b3(f, k[0], k[1], vals, nvals);
 	}

@@ -51,7 +51,8 @@ static int prepare_maps(struct bpf_object *object, const struct core *core,
 
 		if (shared)
 			err = bpf_map__reuse_fd(map, bpf_map__fd(shared));
-		else if (strcmp(name, "slots") == 0 || strcmp(name, "shares") == 0)
+		else if (strcmp(name, "slots") == 0 || strcmp(name, "shares") == 0 ||
+			 strcmp(name, "learned") == 0)
 			err = bpf_map__set_max_entries(map, cfg->targets_max);
 		else if (keyed_is_ops(map))
 			err = bpf_map__set_max_entries(map, cfg->operations_max);

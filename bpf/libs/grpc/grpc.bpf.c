@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* grpc.bpf.c - calls of google.golang.org/grpc, served and made. Two hits a call and side, unary or
+ * stream, both on an instruction that the kernel emulates; a client's attempt that fails costs one
+ * more. */
+#include "op.bpf.h"
+
+/* ---- servers ---- */
+
+/* A value of type map[string][]string: what metadata.MD is. */
+GO_APART int is_metadata(__u64 type)
+{
+	struct go_type t;
+
+	if (go_read(&t, sizeof(t), type) || (t.kind & 31) != TYPE_MAP || t.size != 8)
+		return 0;
+	return type_kind(t.elem) == TYPE_STRING && type_kind(t.map_elem) == TYPE_SLICE;
+}
+
+/* Walks the chain of contexts down to the inbound metadata: metadata.NewIncomingContext() makes a
+ * valueCtx {Context, key, val any} whose key is an empty struct. The stream's own context, as its
+ * transport made it, is or stands near it. 0: there is none. */
+#define CONTEXT_STEPS 12
+GO_APART __u64 find_metadata(struct learned *l, __u64 ctx)
+{
+	__u64 w[6];
+
+	if (!l)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < CONTEXT_STEPS; i++) {
+		struct go_type t;
+
+		if (!ctx || go_read(w, sizeof(w), ctx))
+			return 0;
+		if (w[4] && w[4] == l->metadata)
+			return w[5];
+		if (w[2] > 4096 && w[4] > 4096 && !l->metadata && !go_read(&t, 24, w[2]) &&
+		    (t.kind & 31) == TYPE_STRUCT && t.size == 0 && is_metadata(w[4])) {
+			l->metadata = w[4];
+			return w[5];
+		}
+		ctx = w[1];
+	}
+	return 0;
+}
+
+/* Headers and ids: what must be known from the start. */
+GO_APART int server_begin(struct op *op, const struct go_slot *s, struct scratch *b, __u64 ctx)
+{
+	struct header_walk w = {};
+	struct header_found *f;
+	struct go_random random;
+	struct event *ev;
+
+	if (!op || !s || !b)
+		return 0;
+	ev = &op->ev;
+	f = &b->found;
+	header_want(f, s, 0);
+	w.found = f;
+	w.slot = s;
+	w.buf = &b->group;
+	if (header_find(&w, find_metadata(learned_of(s, ev->cookie.slot), ctx)))
+		count(reads_headers);
+	if (f->parent.ptr)
+		go_traceparent(ev, f->parent.ptr, f->parent.len);
+	if (ev->flags & EVENT_REMOTE) {
+		f->b3_wanted = 0; /* traceparent wins */
+		op->state = f->state;
+	} else if (f->b3_wanted) {
+		f->b3_wanted = go_b3_headers(ev, &f->b3);
+	}
+	op->authority = f->authority;
+	random_seed(&random);
+	go_identify(ev, s, &random);
+	if (f->b3_wanted)
+		go_b3_decide(ev, s, f->b3_wanted);
+	return 0;
+}
+
+/* Where the Stream of what handleStream() and writeStatus() are given lies. */
+static __always_inline __u64 inner_stream(const struct go_slot *s, __u64 stream)
+{
+	if (s->at[F_SERVER_STREAM_ST] == 8 && go_read(&stream, 8, stream))
+		return 0;
+	return stream;
+}
+
+/* func (s *Server) handleStream(t transport.ServerTransport, stream *transport.Stream [or
+ * ServerStream]) */
+SEC("uprobe.multi")
+int grpc_server(struct pt_regs *ctx)
+{
+	struct cookie c;
+	const struct go_slot *s = go_slot(ctx, &c);
+	struct op_key k = { .id = GO_G(ctx) };
+	__u64 start = bpf_ktime_get_boot_ns();
+	struct scratch *b;
+	struct go_str in;
+	struct op *op;
+
+	if (!s)
+		return 0;
+	k.slot = c.slot;
+	op = bpf_map_lookup_elem(&grpc_server_ops, &k);
+	if (op && op->active)
+		count(ops_new_begin);
+	if (go_read(&in, sizeof(in), inner_stream(s, GO_P4(ctx)) + s->at[F_STREAM_CTX])) {
+		count(ops_unreadable);
+		return 0;
+	}
+	b = grpc_scratch_take();
+	if (!b)
+		return 0;
+	if (!share_put(&grpc_server_ops, &k, &op_zero))
+		op = bpf_map_lookup_elem(&grpc_server_ops, &k);
+	else
+		op = NULL;
+	if (op) {
+		op->stream = GO_P4(ctx);
+		op->ev.cookie = c;
+		op->ev.kind = GRPC_OF_SERVER;
+		op->ev.goid = op_goid(ctx, s);
+		op->ev.start_ns = start;
+		server_begin(op, s, b, in.len);
+		op->active = 1;
+	}
+	grpc_scratch_put(b);
+	return 0;
+}
+
+/* grpc.Server says so where it has no such method; a method's own UNIMPLEMENTED has another text.
+ */
+static __always_inline int is_unknown(__u32 code, struct go_str message)
+{
+	__u64 t[2] = {};
+
+	if (code != 12 || message.len < 16 || go_read(t, 16, message.ptr))
+		return 0;
+	if (t[0] == 0x206e776f6e6b6e75ULL)                                    /* "unknown " */
+		return (t[1] & 0xffffffffffffffULL) == 0x20646f6874656dULL || /* "method " */
+		       t[1] == 0x2065636976726573ULL;                         /* "service " */
+	return t[0] == 0x656d726f666c616dULL &&
+	       t[1] == 0x646f6874656d2064ULL; /* "malformed method" */
+}
+
+/* Builds the record and sends it. peer: where a net.Addr lies, req: else the *Request that has it.
+ */
+GO_APART int server_end(struct op *op, const struct go_slot *s, struct scratch *b, __u64 peer,
+			__u64 req)
+{
+	struct go_str method = {}, message = {}, remote = {};
+	struct grpc_event *rec;
+	__u32 at = 0;
+
+	if (!op || !s || !b)
+		return 0;
+	rec = new_record(b, op);
+	rec->ev.end_ns = bpf_ktime_get_boot_ns();
+	rec->code = status_code(s, b->found.agent_key, &message); /* laid there by the caller */
+	if (is_unknown(rec->code, message))
+		rec->bits |= GRPC_UNKNOWN;
+	(void)go_read(&method, sizeof(method),
+		      inner_stream(s, op->stream) + s->at[F_STREAM_METHOD]);
+	if (rec->ev.flags & EVENT_SAMPLED) {
+		if (peer)
+			put_ip(rec, s, peer);
+		else if (req && s->at[F_REQ_REMOTE] != GO_ABSENT &&
+			 !go_read(&remote, sizeof(remote), req + s->at[F_REQ_REMOTE]))
+			at += rec->peer_len = put_str(&rec->ev, b->data, at, remote, GRPC_PEER_MAX);
+		remote = only(op->state);
+		if (remote.len <= GRPC_STATE_MAX)
+			at += rec->state_len =
+				put_str(&rec->ev, b->data, at, remote, GRPC_STATE_MAX);
+		at += rec->server_len =
+			put_str(&rec->ev, b->data, at, only(op->authority), GRPC_SERVER_MAX);
+	}
+	send(rec, put_method(rec, s, b->data, at, method));
+	return 0;
+}
+
+/* The first status of a stream is the one that its client gets; what comes later finds no
+ * operation. */
+static __always_inline int server_status(struct pt_regs *ctx, int handler)
+{
+	struct cookie c;
+	const struct go_slot *s = go_slot(ctx, &c);
+	struct op_key k = { .id = GO_G(ctx) };
+	__u64 peer = 0, req = 0;
+	struct scratch *b;
+	struct op *op;
+	__u32 at;
+
+	if (!s)
+		return 0;
+	k.slot = c.slot;
+	op = bpf_map_lookup_elem(&grpc_server_ops, &k);
+	if (!op || op->stream != GO_P2(ctx))
+		return 0;
+	if (handler && s->at[F_HANDLER_REQ] != GO_ABSENT) {
+		(void)go_read(&req, 8, GO_P1(ctx) + s->at[F_HANDLER_REQ]);
+	} else if (!handler) {
+		at = s->at[F_SERVER_PEER] != GO_ABSENT ? s->at[F_SERVER_PEER]
+						       : s->at[F_SERVER_REMOTE];
+		peer = at != GO_ABSENT ? GO_P1(ctx) + at : 0;
+	}
+	b = grpc_scratch_take();
+	if (b) {
+		b->found.agent_key = GO_P3(ctx);
+		server_end(op, s, b, peer, req);
+		grpc_scratch_put(b);
+	}
+	share_drop(&grpc_server_ops, &k);
+	return 0;
+}
+
+/* func (t *http2Server) writeStatus(s *ServerStream, st *status.Status) error; WriteStatus before
+ * 1.69 */
+SEC("uprobe.multi")
+int grpc_server_status(struct pt_regs *ctx)
+{
+	return server_status(ctx, 0);
+}
+
+/* The same of serverHandlerTransport: net/http serves, and hands over to Server.ServeHTTP(). */
+SEC("uprobe.multi")
+int grpc_handler_status(struct pt_regs *ctx)
+{
+	return server_status(ctx, 1);
+}
+
+/* ---- clients ---- */
+
+static __always_inline int read_cs(struct scratch *b, const struct go_slot *s, __u64 cs)
+{
+	return go_read_struct(&b->cs, s->at[F_CS_SIZE], cs);
+}
+
+GO_APART int client_begin(struct op *op, const struct go_slot *s, struct scratch *b)
+{
+	struct go_random random;
+
+	if (!op || !s || !b)
+		return 0;
+	random_seed(&random);
+	go_identify(&op->ev, s, &random);
+	return 0;
+}
+
+/* func (cs *clientStream) newAttemptLocked(...): called for the first time, with all that a call
+ * knows of itself, while newClientStream() makes the stream; again for each retry. */
+SEC("uprobe.multi")
+int grpc_client(struct pt_regs *ctx)
+{
+	struct cookie c;
+	const struct go_slot *s = go_slot(ctx, &c);
+	struct op_key k = { .id = GO_P1(ctx) };
+	__u64 start = bpf_ktime_get_boot_ns();
+	struct scratch *b;
+	struct op *op;
+
+	if (!s)
+		return 0;
+	k.slot = c.slot;
+	b = grpc_scratch_take();
+	if (!b)
+		return 0;
+	if (read_cs(b, s, k.id)) {
+		count(ops_unreadable);
+	} else if (go_u8(&b->cs, s->at[F_CS_FIRST])) {
+		op = bpf_map_lookup_elem(&grpc_client_ops, &k);
+		if (op && op->active)
+			count(ops_new_begin);
+		if (!share_put(&grpc_client_ops, &k, &op_zero))
+			op = bpf_map_lookup_elem(&grpc_client_ops, &k);
+		else
+			op = NULL;
+		if (op) {
+			op->stream = k.id;
+			op->ev.cookie = c;
+			op->ev.kind = GRPC_OF_CLIENT;
+			op->ev.goid = op_goid(ctx, s);
+			op->ev.start_ns = start;
+			client_begin(op, s, b);
+			op->active = 1;
+		}
+	}
+	grpc_scratch_put(b);
+	return 0;
+}
+
+/* The transport of the last attempt has the peer. */
+static __always_inline void put_client_peer(struct grpc_event *rec, const struct go_slot *s,
+					    __u64 attempt)
+{
+	__u32 at = s->at[F_ATTEMPT_TRANSPORT] != GO_ABSENT ? s->at[F_ATTEMPT_TRANSPORT]
+							   : s->at[F_ATTEMPT_T];
+	struct go_str transport;
+
+	if (!attempt || at == GO_ABSENT || s->at[F_CLIENT_REMOTE] == GO_ABSENT ||
+	    go_read(&transport, sizeof(transport), attempt + at) || !transport.len)
+		return;
+	put_ip(rec, s, transport.len + s->at[F_CLIENT_REMOTE]);
+}
+
+/* Builds the record of a call that ended with that code, from its clientStream in b->cs. */
+GO_APART int client_end(struct op *op, const struct go_slot *s, struct scratch *b, __u32 code)
+{
+	struct go_str method = {}, target = {};
+	struct grpc_event *rec;
+	__u64 at_hdr, cc;
+	__u32 at = 0;
+
+	if (!op || !s || !b)
+		return 0;
+	rec = new_record(b, op);
+	rec->ev.end_ns = bpf_ktime_get_boot_ns();
+	rec->code = code;
+	at_hdr = go_u64(&b->cs, s->at[F_CS_HDR]);
+	(void)go_read(&method, sizeof(method), at_hdr + s->at[F_HDR_METHOD]);
+	if (rec->ev.flags & EVENT_SAMPLED) {
+		put_client_peer(rec, s, go_u64(&b->cs, s->at[F_CS_ATTEMPT]));
+		cc = go_u64(&b->cs, s->at[F_CS_CC]);
+		(void)go_read(&target, sizeof(target), cc + s->at[F_CC_TARGET]);
+		at += rec->server_len = put_str(&rec->ev, b->data, at, target, GRPC_SERVER_MAX);
+	}
+	send(rec, put_method(rec, s, b->data, at, method));
+	return 0;
+}
+
+/* Ends the call of that clientStream, if one is open. failed: only if it has no stream yet. */
+static __always_inline int client_done(void *ctx, const struct go_slot *s, struct op_key k,
+				       __u64 itab, __u64 data, int failed)
+{
+	__u32 at =
+		s->at[F_ATTEMPT_STREAM] != GO_ABSENT ? s->at[F_ATTEMPT_STREAM] : s->at[F_ATTEMPT_S];
+	struct op *op = bpf_map_lookup_elem(&grpc_client_ops, &k);
+	__u64 attempt, stream = 0;
+	struct scratch *b;
+	int ends = 1;
+
+	if (!op || (failed && op->ev.goid != op_goid(ctx, s)))
+		return 0;
+	b = grpc_scratch_take();
+	if (b && !read_cs(b, s, k.id)) {
+		attempt = go_u64(&b->cs, s->at[F_CS_ATTEMPT]);
+		if (failed && attempt && at != GO_ABSENT && !go_read(&stream, 8, attempt + at))
+			ends = !stream;
+		if (ends)
+			client_end(op, s, b, error_code(s, itab, data));
+	} else if (b) {
+		count(ops_unreadable);
+	}
+	if (b)
+		grpc_scratch_put(b);
+	if (ends)
+		share_drop(&grpc_client_ops, &k);
+	return 0;
+}
+
+/* func (cs *clientStream) finish(err error): the first one counts, as in finish() itself. */
+SEC("uprobe.multi")
+int grpc_client_finish(struct pt_regs *ctx)
+{
+	struct cookie c;
+	const struct go_slot *s = go_slot(ctx, &c);
+	struct op_key k = { .id = GO_P1(ctx) };
+
+	if (!s)
+		return 0;
+	k.slot = c.slot;
+	return client_done(ctx, s, k, GO_P2(ctx), GO_P3(ctx), 0);
+}
+
+/* The end of func (cs *clientStream) retryLocked(attempt *csAttempt, lastErr error) error, which
+ * is called for failed attempts only: with an error, and before there is a stream, it is the end of
+ * the call, as newClientStream() fails without a finish() (since 1.46). The receiver lies in its
+ * spill slot; that it does shows in that it is the key of an open call of this goroutine. */
+SEC("uprobe.multi")
+int grpc_client_failed(struct pt_regs *ctx)
+{
+	struct cookie c;
+	const struct go_slot *s = go_slot(ctx, &c);
+	struct op_key k = {};
+
+	if (!s || !GO_P1(ctx) || go_read(&k.id, 8, GO_SP(ctx) + 8))
+		return 0;
+	k.slot = c.slot;
+	return client_done(ctx, s, k, GO_P1(ctx), GO_P2(ctx), 1);
+}

@@ -1,0 +1,93 @@
+"""Compares spans of gRPC calls with what the program saw of each, one by one."""
+from collections import defaultdict
+
+from conftest import SCOPE
+from harness.otlp import CLIENT, SERVER
+
+NAMES = ("OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
+         "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
+         "UNAUTHENTICATED")
+SERVER_ERRORS = {"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"}
+SLACK = 2_000_000  # ns
+LATE = 200_000_000  # ns that a server may go on after its client has gone
+
+
+def name_of(code):
+    return NAMES[code] if code < len(NAMES) else str(code)
+
+
+def by_method(spans, kind):
+    """rpc.method -> its spans of that kind."""
+    found = defaultdict(list)
+    for span in spans:
+        if span.kind == kind and span.scope == SCOPE:
+            found[span.attrs.get("rpc.method")].append(span)
+    return found
+
+
+def check_status(span, code, errors, where):
+    assert span.attrs.get("rpc.response.status_code") == code, where
+    failed = code in errors or code not in NAMES
+    assert span.status == (2 if failed else 0), where
+    assert span.attrs.get("error.type") == (code if failed else None), where
+
+
+def check_common(span, truth, kind, where):
+    method = truth["Method"].lstrip("/")
+    assert span.kind == kind, where
+    assert span.name == method, where
+    assert span.attrs["rpc.system.name"] == "grpc", where
+    assert not [key for key in span.attrs if key.startswith(("http.", "url."))], where
+
+
+def check_peer(span, truth, where):
+    host, _, port = truth["Target"].rpartition(":")
+    assert span.attrs.get("server.address") == (host or truth["Target"]), where
+    assert span.attrs.get("server.port") == (int(port) if host else None), where
+
+
+def check_client(span, truth, where):
+    check_common(span, truth, CLIENT, where)
+    check_status(span, name_of(truth["Code"]), set(NAMES[1:]), where)
+    assert span.start <= span.end, where
+    assert abs(span.start - truth["Start"]) < 50_000_000 and span.start - truth["Start"] > -SLACK, where
+    assert abs(span.end - truth["End"]) < 50_000_000 and truth["End"] - span.end > -SLACK, where
+
+
+def check_server(span, truth, code, where):
+    check_common(span, truth, SERVER, where)
+    check_status(span, code, SERVER_ERRORS, where)
+    assert truth["Start"] - SLACK < span.start <= span.end < truth["End"] + LATE, where
+    if truth["Trace"]:
+        _, trace, parent, flags = truth["Trace"].split("-")
+        assert (span.trace_id, span.parent_id) == (trace, parent), where
+        assert span.flags & 0x300 == 0x300, where
+        assert span.tracestate == truth["State"], where
+    else:
+        assert not span.parent_id, where
+
+
+def server_code(truth):
+    """What the server's method returned."""
+    words = truth["Command"].split()
+    if words[:1] == ["plain"]:
+        return "UNKNOWN"
+    if words[:1] in (["code"], ["wrapped"]):
+        return name_of(int(words[1]))
+    return name_of(truth["Code"])
+
+
+def check(spans, truths, served=True, extra=0):
+    """Each call has one client's span and (if served) one server's, and both tell what the program saw."""
+    clients, servers = by_method(spans, CLIENT), by_method(spans, SERVER)
+    for truth in truths:
+        method = truth["Method"].lstrip("/")
+        where = f"{truth}: {clients[method]}, {servers[method]}"
+        assert len(clients[method]) == 1, where
+        check_client(clients[method][0], truth, where)
+        if served:
+            assert len(servers[method]) == 1, where
+            check_server(servers[method][0], truth, server_code(truth), where)
+    others = [s for s in spans if s.scope != SCOPE]
+    assert not others, f"spans of something else: {others[:3]}"
+    return clients, servers
