@@ -47,6 +47,23 @@ static void put_or_unknown(FILE *f, const char *label, const char *s)
 	(void)fputc('\n', f);
 }
 
+/* Whether it is turned on shows only when the program runs. */
+static void text_sdks(FILE *f, const struct plan *p)
+{
+	for (size_t i = 0; i < p->nlibs; i++) {
+		const struct plan_lib *l = &p->libs[i];
+
+		if (!l->lib->sdk || !l->parts)
+			continue;
+		(void)fprintf(f, "  %-13s%s ", "tracing SDK", l->lib->sdk->name);
+		put(f, l->version[0] ? l->version : "of unknown version");
+		(void)fprintf(f, "%s\n",
+			      !l->lib->sdk->spans ? ""
+			      : p->slot.sdk.span  ? ", its spans can be parents"
+						  : ", its spans cannot be read");
+	}
+}
+
 static void text_program(FILE *f, const struct inspect *in)
 {
 	const struct gobin_info *i = gobin_info(in->g);
@@ -69,6 +86,7 @@ static void text_program(FILE *f, const struct inspect *in)
 	(void)fprintf(f, "  %-13s%" PRIu64 ", at 0x%" PRIx64 " to 0x%" PRIx64 "%s\n", "functions",
 		      i->nfuncs, i->text, i->etext, i->pie ? ", moved by a load bias (PIE)" : "");
 	(void)fprintf(f, "  %-13s%s\n", "header maps", map_label(in->plan->slot.map_kind));
+	text_sdks(f, in->plan);
 	(void)fprintf(f, "  %-13s%.1f ms, %zu KiB read, %zu KiB of memory\n", "analysis",
 		      in->seconds * 1e3, i->bytes_read / 1024, i->peak_bytes / 1024);
 }
@@ -312,6 +330,21 @@ static json_t *json_fields(const struct plan_lib *l)
 	return list;
 }
 
+static json_t *json_sdks(const struct plan *p)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < p->nlibs; i++)
+		if (p->libs[i].lib->sdk && p->libs[i].parts)
+			json_array_append_new(list, json_pack("{s:s, s:o, s:b}", "name",
+							      p->libs[i].lib->sdk->name, "version",
+							      json_text(p->libs[i].version),
+							      "spans_are_read",
+							      p->libs[i].lib->sdk->spans &&
+								      p->slot.sdk.span));
+	return list;
+}
+
 int inspect_json(FILE *f, const struct inspect *in)
 {
 	json_t *root = json_program(in), *libs = json_array();
@@ -325,6 +358,7 @@ int inspect_json(FILE *f, const struct inspect *in)
 
 		json_array_append_new(libs, one);
 	}
+	json_object_set_new(root, "sdks", json_sdks(in->plan));
 	json_object_set_new(root, "libraries", libs);
 	/* jansson passes failures on as NULL: an object without its last key is not whole. */
 	err = root && json_object_get(root, "libraries") && json_dumpf(root, f, JSON_INDENT(2)) == 0

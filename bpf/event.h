@@ -32,7 +32,7 @@ struct event {
 	__u32 size; /* of the whole record, this header included */
 	__u16 kind; /* the library's own; 0 when it has one kind only */
 	__u8 flags; /* EVENT_* */
-	__u8 pad;
+	__u8 sdk;   /* SDK_* */
 	struct cookie cookie;
 	__u64 start_ns, end_ns; /* CLOCK_BOOTTIME */
 	__u64 goid;
@@ -40,6 +40,10 @@ struct event {
 	__u8 span_id[8];
 	__u8 parent_id[8]; /* zero: a root */
 };
+
+/* What a tracing SDK that the program brings along has to do with an operation. */
+#define SDK_PARENT 0x01 /* its span is the parent */
+#define SDK_LEFT   0x02 /* it sends a span of this very operation: ours is not sent */
 
 /* How a Go map[string][]string is laid out in this binary. */
 #define GO_MAP_NONE  0 /* unknown: headers are not read */
@@ -62,6 +66,18 @@ struct event {
 #define SAMPLE_ROOT        0 /* decide as if there were no parent, by the ratio */
 #define SAMPLE_LIKE_PARENT 1 /* follow the inbound sampled flag */
 
+/* Spans of an OpenTelemetry SDK in the memory of this process. A context.Context that holds one is
+ * made by context.WithValue: its value's type is one of these two. */
+struct go_sdk {
+	__u64 span; /* address of the type *sdk/trace.recordingSpan as loaded; 0: there is none, or
+		       its spans are of no interest */
+	__u64 none; /* of sdk/trace.nonRecordingSpan */
+	__u16 span_at, none_at; /* where its SpanContext lies: trace id 0, span id 16, flags 24 */
+	__u16 kind_at;          /* spanKind of a recordingSpan */
+	__u8 leave; /* operations of which the SDK sends a span of its own are left to it */
+	__u8 pad;
+};
+
 /* Trace headers besides traceparent. */
 #define INBOUND_B3 0x01
 
@@ -81,6 +97,7 @@ struct go_slot {
 	__u8 inbound; /* INBOUND_*: headers that are read besides traceparent */
 	__u8 options; /* GO_OPTION_* */
 	__u8 pad[2];
+	struct go_sdk sdk;
 	__u64 ro_lo, ro_hi; /* read-only data as loaded: a string in here is a literal, sent as its
 			       offset; 0: none */
 	__u64 types;        /* as loaded: names of types are offsets from here; 0: not known */
@@ -129,7 +146,7 @@ struct selftest_seen {
 
 _Static_assert(sizeof(struct cookie) == 8, "the cookie is the kernel's u64");
 _Static_assert(sizeof(struct event) == 72, "wire layout changed");
-_Static_assert(sizeof(struct go_slot) == 184, "wire layout changed");
+_Static_assert(sizeof(struct go_slot) == 208, "wire layout changed");
 _Static_assert(sizeof(struct op_key) == 16, "wire layout changed");
 _Static_assert(sizeof(struct control) == 8, "wire layout changed");
 _Static_assert(sizeof(struct exec_event) == 16, "wire layout changed");

@@ -37,6 +37,7 @@
 	X(ENUM, sampler, "traces.sampler", "OTEL_TRACES_SAMPLER", "parentbased_always_on", "always_on always_off traceidratio parentbased_always_on parentbased_always_off parentbased_traceidratio", "which requests become spans") \
 	X(STRING, sampler_arg, "traces.sampler_arg", "OTEL_TRACES_SAMPLER_ARG", "", "ratio", "ratio 0..1 of the ratio samplers") \
 	X(BOOL, health_probes, "traces.health_probes", "", "false", "", "whether the kubelet's health probes become spans") \
+	X(ENUM, sdk, "sdk", "", "auto", "auto always never", "programs with a tracing SDK of their own. auto: its spans are parents, and operations of which it sends spans are left to it; always: traced in any case; never: not traced") \
 	X(LIST, propagators, "propagators", "OTEL_PROPAGATORS", "tracecontext", "tracecontext b3 b3multi", "trace headers that are read besides traceparent, which always is and wins: b3 and b3multi both stand for B3 in one header or several") \
 	X(BOOL, starting_goroutine, "parents.starting_goroutine", "", "true", "", "whether a call without a better parent is a child of the operation whose goroutine started its own: an inference, such spans have spoor.parent=goroutine") \
 	X(BOOL, url_query, "privacy.url_query", "", "true", "", "whether url.query is recorded (redacted)") \

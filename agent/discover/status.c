@@ -18,6 +18,7 @@ struct count {
 	uint16_t slot;
 	uint32_t generation;
 	uint64_t spans[LIBS_MAX], last_event_ns;
+	uint64_t left, below; /* to an SDK; under its spans */
 };
 
 struct counts {
@@ -50,6 +51,8 @@ static void copy_count(const struct target *t, void *arg)
 	c->slot = t->slot;
 	c->generation = t->generation;
 	c->last_event_ns = atomic_load_explicit(&t->last_event_ns, memory_order_relaxed);
+	c->left = atomic_load_explicit(&t->left, memory_order_relaxed);
+	c->below = atomic_load_explicit(&t->below, memory_order_relaxed);
 	for (size_t i = 0; i < LIBS_MAX; i++)
 		c->spans[i] = atomic_load_explicit(&t->spans[i], memory_order_relaxed);
 }
@@ -139,6 +142,16 @@ static json_t *libraries_json(const struct worker_result *r, const struct count 
 	return libs;
 }
 
+/* What the SDK in the program means for its spans; null without one. */
+static json_t *sdk_json(const struct worker_result *r, const struct count *count)
+{
+	if (!r->sdk[0])
+		return json_null();
+	return json_pack("{s:o, s:I, s:I}", "what", repaired(r->sdk), "operations_left_to_it",
+			 (json_int_t)(count ? count->left : 0), "operations_under_its_spans",
+			 (json_int_t)(count ? count->below : 0));
+}
+
 static json_t *process_json(const struct status *s, const struct counts *counts,
 			    const struct entry *e)
 {
@@ -163,6 +176,7 @@ static json_t *process_json(const struct status *s, const struct counts *counts,
 		j, "probes",
 		json_integer(r->outcome == WORKER_TRACED ? (json_int_t)r->nprobes : 0));
 	(void)json_object_set_new(j, "libraries", libraries_json(r, count));
+	(void)json_object_set_new(j, "sdk", sdk_json(r, count));
 	(void)json_object_set_new(j, "spans",
 				  e->state == ROSTER_ENDED ? json_null()
 							   : json_integer((json_int_t)spans));

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "discover/plans.h"
+#include "discover/sdk.h"
 #include "discover/worker.h"
 #include "gobin/gobin.h"
 #include "pipeline/identity.h"
@@ -277,11 +278,18 @@ static bool load_bias(const struct tracer *t, const struct worker_job *job, uint
 static void attach(struct tracer *t, const struct worker_job *job, const struct analysed *exe,
 		   int fd, struct traced *traced, struct worker_result *out)
 {
+	struct sdk_verdict sdk;
 	uint64_t bias = 0;
 	char path[64];
 	const char *why = NULL;
 	int err;
 
+	sdk_judge(&sdk, t->cfg, exe->plan, job->proc.pid);
+	memcpy(out->sdk, sdk.text, sizeof(out->sdk));
+	if (sdk.refused) {
+		verdict(out, WORKER_DECLINED, "%s", sdk.text);
+		return;
+	}
 	if (exe->pie && !load_bias(t, job, &bias, out))
 		return;
 	if (targets_reserve(t->targets, &traced->slot, &out->generation)) {
@@ -300,7 +308,7 @@ static void attach(struct tracer *t, const struct worker_job *job, const struct 
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	silence(t, job->proc.pid);
 	err = attach_process(&traced->attached, t->attach, exe->plan, job->proc.pid, path,
-			     traced->slot, out->generation, bias, &out->nprobes, &why);
+			     traced->slot, out->generation, bias, sdk.use, &out->nprobes, &why);
 	/* The pid may have been another process's by then. */
 	if (!err && !still_there(t, job)) {
 		attach_detach(t->attach, &traced->attached, 1);
@@ -375,7 +383,8 @@ static void log_outcome(const struct worker_job *job, const struct worker_result
 {
 	static struct log_limit limit;
 	bool traced = out->outcome == WORKER_TRACED,
-	     never = out->outcome == WORKER_NOT_GO || out->outcome == WORKER_UNSUPPORTED;
+	     never = out->outcome == WORKER_NOT_GO || out->outcome == WORKER_UNSUPPORTED ||
+			     out->outcome == WORKER_DECLINED;
 	uint64_t skipped;
 	bool tell = !job->pod && (traced || (never && log_allow(&limit, &skipped)));
 

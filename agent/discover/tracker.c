@@ -133,6 +133,7 @@ static void show_refusal(struct tracker *t, struct entry *e)
 	static const enum roster_state states[] = {
 		[WORKER_NOT_GO] = ROSTER_NOT_GO,
 		[WORKER_UNSUPPORTED] = ROSTER_UNSUPPORTED,
+		[WORKER_DECLINED] = ROSTER_NOT_SELECTED,
 		[WORKER_FAILED] = ROSTER_FAILED,
 	};
 

@@ -28,6 +28,7 @@ enum worker_outcome {
 	WORKER_TRACED,
 	WORKER_NOT_GO,
 	WORKER_UNSUPPORTED, /* it will never be traced: Go before 1.19, 32-bit, nothing to trace */
+	WORKER_DECLINED,    /* it could be, and is not wanted: an SDK is in it */
 	WORKER_FAILED,      /* it could not be traced now */
 	WORKER_GONE,        /* it has ended, or is another program by now */
 };
@@ -56,6 +57,7 @@ struct worker_result {
 	size_t nlacks;
 	char go_version[48];
 	char reason[192];
+	char sdk[192];    /* what is done about the SDK in it, "" without one */
 	uint64_t took_ns; /* from the job's beginning to its end */
 };
 

@@ -88,7 +88,7 @@ static struct gotype_want *type_get(struct wanted *w, struct str full)
 		    memcmp(w->types[i].name.p, name.p, name.n) == 0 &&
 		    memcmp(w->types[i].package.p, package.p, package.n) == 0)
 			return &w->types[i];
-	w->types[w->n] = (struct gotype_want){ package, name, 0 };
+	w->types[w->n] = (struct gotype_want){ .package = package, .name = name };
 	return &w->types[w->n++];
 }
 

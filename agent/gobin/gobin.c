@@ -312,3 +312,26 @@ int gobin_header_map(struct gobin *g, struct gobin_map *out)
 	costs(g);
 	return err;
 }
+
+int gobin_types(struct gobin *g, const char *const *types, size_t n, uint64_t *addr)
+{
+	auto_free struct gotype_want *want = calloc(n + 1, sizeof(*want));
+	int err = 0;
+
+	if (!want)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		addr[i] = 0;
+		if (!gotype_split(str_of(types[i] + (types[i][0] == '*')), &want[i].package,
+				  &want[i].name))
+			return -EINVAL;
+	}
+	if (!g->types.types || !n)
+		return 0;
+	exe_budget(&g->exe);
+	err = gotypes_lookup(&g->types, want, n);
+	for (size_t i = 0; i < n && !err; i++)
+		addr[i] = types[i][0] == '*' ? want[i].pointer : want[i].found;
+	costs(g);
+	return err;
+}

@@ -99,6 +99,11 @@ struct gobin_want {
 int gobin_fields(struct gobin *g, const struct gobin_want *want, size_t n,
 		 struct gobin_field *out) must_check;
 
+/* Addresses in the file of the descriptors by which the program itself knows the types: what the
+ * first word of an interface value points to. "net/http.Request", "*net/http.Request". 0: the
+ * program has none. 0 or -errno. */
+int gobin_types(struct gobin *g, const char *const *types, size_t n, uint64_t *addr) must_check;
+
 /* Layout of map[string][]string, for struct go_slot; kind is GO_MAP_*. */
 struct gobin_map {
 	uint8_t kind;

@@ -102,10 +102,10 @@ static int layout(const struct gotypes *ts, const struct gotype *group, struct g
 int gomap_headers(struct gotypes *ts, struct gobin_map *out)
 {
 	struct gotype_want want[] = {
-		{ { "net/http", 8 }, { "Header", 6 }, 0 },
-		{ { "net/textproto", 13 }, { "MIMEHeader", 10 }, 0 },
-		{ { "net/url", 7 }, { "Values", 6 }, 0 },
-		{ { "net/http", 8 }, { "Request", 7 }, 0 },
+		{ { "net/http", 8 }, { "Header", 6 }, 0, 0 },
+		{ { "net/textproto", 13 }, { "MIMEHeader", 10 }, 0, 0 },
+		{ { "net/url", 7 }, { "Values", 6 }, 0, 0 },
+		{ { "net/http", 8 }, { "Request", 7 }, 0, 0 },
 	};
 	uint64_t candidates[ARRAY_SIZE(want) + 1];
 	struct gotype group, request;

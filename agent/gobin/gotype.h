@@ -58,6 +58,7 @@ bool gotype_sound(const struct gotypes *ts, const struct gotype *t);
 struct gotype_want {
 	struct str package, name; /* "net/http", "Request" */
 	uint64_t found;           /* address of its descriptor, 0: none */
+	uint64_t pointer;         /* of the descriptor of the pointer to it */
 };
 
 /* Looks the types up. 0 or -errno (a type that is not there is no error). */

@@ -49,6 +49,7 @@ static bool element_is(const struct gotypes *ts, const struct gotype *t, struct 
 	    !gotype_is(ts, &elem, w->package, w->name))
 		return false;
 	w->found = elem.addr;
+	w->pointer = t->addr;
 	return true;
 }
 

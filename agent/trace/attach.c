@@ -218,9 +218,20 @@ size_t attach_memory(const struct attach *a)
 	return bytes;
 }
 
+static void share_sdk(struct go_sdk *sdk, uint8_t use, uint64_t bias)
+{
+	if (!(use & SDK_PARENT))
+		*sdk = (struct go_sdk){ 0 };
+	if (!sdk->span)
+		return;
+	sdk->span += bias;
+	sdk->none += bias;
+	sdk->leave = (use & SDK_LEFT) != 0;
+}
+
 /* Slots first: the first hit must find them. */
 static int fill(struct attach *a, struct attached *t, const struct plan *p, uint32_t generation,
-		uint64_t bias)
+		uint64_t bias, uint8_t sdk)
 {
 	struct go_slot shared = p->slot;
 	int err = 0;
@@ -237,14 +248,24 @@ static int fill(struct attach *a, struct attached *t, const struct plan *p, uint
 	}
 	if (shared.types)
 		shared.types += bias;
+	share_sdk(&shared.sdk, sdk, bias);
 	for (size_t i = 0; i < p->nlibs && !err; i++) {
-		if (!p->libs[i].parts || !ready(a, i))
+		if (!p->libs[i].parts || (p->libs[i].lib->sdk && !(sdk & SDK_LEFT)) || !ready(a, i))
 			continue;
 		err = library_fill(&a->libs[i], t->slot, &shared, &p->libs[i]);
 		if (!err)
 			t->libs |= 1u << i;
 	}
 	return err;
+}
+
+/* True: one of the libraries is more than an SDK, which is only looked at beside others. */
+static bool traces(const struct attached *t)
+{
+	for (size_t i = 0; i < lib_count(); i++)
+		if (t->libs >> i & 1 && !lib_at(i)->sdk)
+			return true;
+	return false;
 }
 
 static int hang(const struct attach *a, struct attached *t, const struct plan *p,
@@ -266,7 +287,7 @@ static int hang(const struct attach *a, struct attached *t, const struct plan *p
 		offsets[places.n] = (unsigned long)place->offset;
 		memcpy(&cookies[places.n++], &c, sizeof(c));
 	}
-	if (!places.n)
+	if (!traces(t))
 		return -ENODATA;
 	err = core_link(&t->link, a->core.dispatch, pid, exe_path, &places);
 	if (!err)
@@ -294,7 +315,7 @@ static void free_attached(struct attached **p)
 
 int attach_process(struct attached **out, struct attach *a, const struct plan *p, int pid,
 		   const char *exe_path, uint16_t slot, uint32_t generation, uint64_t bias,
-		   size_t *nprobes, const char **why)
+		   uint8_t sdk, size_t *nprobes, const char **why)
 {
 	__attribute__((cleanup(free_attached))) struct attached *t = calloc(1, sizeof(*t));
 	int err;
@@ -309,7 +330,7 @@ int attach_process(struct attached **out, struct attach *a, const struct plan *p
 		*why = err == -ESRCH ? "the process is gone" : core_link_text(err);
 		return err;
 	}
-	err = fill(a, t, p, generation, bias);
+	err = fill(a, t, p, generation, bias, sdk);
 	if (!err)
 		err = hang(a, t, p, exe_path, pid, generation, nprobes);
 	if (err) {

@@ -39,12 +39,13 @@ struct attached; /* the link of one process */
 /* Fills the slots of every library with a whole part, then attaches all probes in one link. pid as
  * /proc here says. exe_path names the file that the plan was made of: /proc/self/fd/N of the open
  * file and not /proc/PID/exe, for the process may have executed another one since, and probes at
- * another file's offsets would destroy it. bias is the load bias of a PIE. nprobes: places hooked.
+ * another file's offsets would destroy it. bias is the load bias of a PIE. sdk: what
+ * an SDK of the program's own is good for, SDK_PARENT, SDK_LEFT. nprobes: places hooked.
  * 0; -ENODATA: nothing to trace (libraries disabled, no part whole); -ESRCH: the process is gone;
  * -errno; *why a static text. */
 int attach_process(struct attached **out, struct attach *a, const struct plan *p, int pid,
 		   const char *exe_path, uint16_t slot, uint32_t generation, uint64_t bias,
-		   size_t *nprobes, const char **why) must_check;
+		   uint8_t sdk, size_t *nprobes, const char **why) must_check;
 /* Its probes do nothing from here on; attach_detach() is still due, and takes longer. */
 void attach_silence(const struct attach *a, const struct attached *attached);
 /* Closes the links (several at once share grace periods), clears the slots and purges what the

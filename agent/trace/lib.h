@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "bpf/event.h"
 
+struct gobin_field;
 struct span;
 struct literals;
 struct privacy;
@@ -48,6 +49,25 @@ struct decode {
 	size_t nprobe_paths;
 };
 
+/* A variable in the environment of a process by which it keeps the SDK from sending spans. */
+struct lib_sdk_off {
+	const char *variable, *value; /* letters' case does not matter */
+	uint32_t parts;               /* ... if these parts are whole: what heeds it */
+};
+
+/* A library that is a tracing SDK. Its probes find out which operations the program sends spans of
+ * itself; it sends no records. */
+struct lib_sdk {
+	const char *name;                /* as people call it: "OpenTelemetry" */
+	const char *const *modules;      /* where it comes from, NULL-terminated */
+	const struct lib_sdk_off *off;   /* ends with variable NULL */
+	const char *const *types;        /* whose addresses spans() wants, NULL-terminated; or NULL */
+	/* What all probes must know to find its spans in contexts; fields as in the lib's table.
+	 * Leaves out alone where that cannot be told. NULL: they are not looked for. */
+	void (*spans)(const struct gobin_field *fields, const uint64_t *types, struct go_sdk *out);
+};
+#define LIB_SDK_TYPES_MAX 4
+
 struct lib {
 	const char *name;  /* its folder: config key, log field, metric label */
 	const char *scope; /* instrumentation scope of its spans, "spoor/net/http" */
@@ -61,6 +81,7 @@ struct lib {
 	size_t event_size; /* shortest event that decode() may be given */
 	bool at_start; /* nearly every program has it: its object is loaded at start, not on first
 			  use */
+	const struct lib_sdk *sdk; /* NULL: it is none */
 	const void *(*object)(size_t *size); /* its compiled BPF object */
 	/* ev is 8-aligned, ev->size bytes long and lies in the batch's arena: strings may point
 	 * into it. span comes with what the head says (times, ids, flags, lib) and room for

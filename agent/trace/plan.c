@@ -57,29 +57,49 @@ static struct plan *new_plan(const struct lib *const *libs, const struct sizes *
 	return p;
 }
 
+/* The binary has some function of it. One without probes, as tests have them, is taken to be there.
+ */
+static bool is_used(const struct plan_lib *l)
+{
+	for (size_t k = 0; k < l->lib->nprobes; k++)
+		if (l->funcs[k].name)
+			return true;
+	return l->lib->nprobes == 0;
+}
+
 /* All functions of all libraries in one pass over the binary's table, all fields in another. */
 static int resolve(struct plan *p, struct gobin *g, const struct sizes *s)
 {
 	auto_free const char *const **names = calloc(s->probes + 1, sizeof(*names));
 	auto_free struct gobin_want *want = calloc(s->fields + 1, sizeof(*want));
+	auto_free struct gobin_field *all = calloc(s->fields + 1, sizeof(*all));
+	struct gobin_field *found = all;
 	size_t nnames = 0, nwant = 0;
 	int err = 0;
 
-	if (!names || !want)
+	if (!names || !want || !all)
 		return -ENOMEM;
-	for (size_t i = 0; i < p->nlibs; i++) {
+	for (size_t i = 0; i < p->nlibs; i++)
+		for (size_t k = 0; k < p->libs[i].lib->nprobes; k++)
+			names[nnames++] = p->libs[i].lib->probes[k].symbols;
+	if (nnames)
+		err = gobin_funcs(g, names, nnames, p->libs[0].funcs);
+	for (size_t i = 0; i < p->nlibs && !err; i++) {
 		const struct lib *lib = p->libs[i].lib;
 
-		for (size_t k = 0; k < lib->nprobes; k++)
-			names[nnames++] = lib->probes[k].symbols;
-		for (size_t k = 0; k < lib->nfields; k++)
+		/* Types that are not there cost a pass over all that are. */
+		for (size_t k = 0; k < lib->nfields && is_used(&p->libs[i]); k++)
 			want[nwant++] =
 				(struct gobin_want){ lib->fields[k].type, lib->fields[k].field };
 	}
-	if (nnames)
-		err = gobin_funcs(g, names, nnames, p->libs[0].funcs);
 	if (nwant && !err)
-		err = gobin_fields(g, want, nwant, p->libs[0].fields);
+		err = gobin_fields(g, want, nwant, found);
+	for (size_t i = 0; i < p->nlibs && !err; i++) {
+		size_t n = is_used(&p->libs[i]) ? p->libs[i].lib->nfields : 0;
+
+		memcpy(p->libs[i].fields, found, n * sizeof(*found));
+		found += n;
+	}
 	return err;
 }
 
@@ -182,6 +202,36 @@ static bool fits(const struct lib *lib)
 	return lib->nprobes <= LIB_PROBES_MAX && lib->nfields <= GO_FIELDS_MAX && lib->nparts <= 32;
 }
 
+/* The version of the first of its modules that the binary names. */
+static void sdk_version(struct plan_lib *l, const struct gobin_info *info)
+{
+	for (const char *const *m = l->lib->sdk->modules; *m && !l->version[0]; m++)
+		for (size_t i = 0; i < info->nmodules && !l->version[0]; i++)
+			if (strcmp(info->modules[i].path, *m) == 0)
+				(void)snprintf(l->version, sizeof(l->version), "%s",
+					       info->modules[i].version);
+}
+
+static int plan_sdk(struct plan *p, size_t i, struct gobin *g)
+{
+	uint64_t types[LIB_SDK_TYPES_MAX] = { 0 };
+	const struct lib_sdk *sdk = p->libs[i].lib->sdk;
+	size_t n = 0;
+	int err;
+
+	if (!sdk || !p->libs[i].parts)
+		return 0;
+	sdk_version(&p->libs[i], gobin_info(g));
+	if (!sdk->spans || p->slot.sdk.span)
+		return 0;
+	while (n < LIB_SDK_TYPES_MAX && sdk->types[n])
+		n++;
+	err = gobin_types(g, sdk->types, n, types);
+	if (!err)
+		sdk->spans(p->libs[i].fields, types, &p->slot.sdk);
+	return err;
+}
+
 int plan_make_for(struct plan **out, struct gobin *g, const struct lib *const *libs, size_t n)
 {
 	const struct gobin_info *info = gobin_info(g);
@@ -201,6 +251,10 @@ int plan_make_for(struct plan **out, struct gobin *g, const struct lib *const *l
 		return err;
 	for (size_t i = 0; i < n; i++)
 		plan_lib(p, i, g);
+	for (size_t i = 0; i < n && !err; i++)
+		err = plan_sdk(p, i, g);
+	if (err)
+		return err;
 	if (gobin_header_map(g, &map) == 0 && map.kind != GO_MAP_NONE) {
 		p->slot.map_kind = map.kind;
 		p->slot.map_group = map.group;

@@ -26,6 +26,7 @@ struct plan_lib {
 	struct gobin_func *funcs;   /* lib->nprobes; name NULL: not found */
 	enum plan_probe *states;    /* lib->nprobes */
 	struct gobin_field *fields; /* lib->nfields */
+	char version[32];           /* of an SDK's module, "" unknown */
 };
 
 /* One place that will be hooked. */
@@ -40,7 +41,8 @@ struct plan {
 	struct plan_place *places; /* in the order in which they are attached: ends before begins */
 	size_t nplaces;
 	struct go_slot
-		slot; /* what all libraries share: map layout, read-only range without load bias */
+		slot; /* what all libraries share: map layout, types of an SDK and read-only range
+			 without load bias */
 };
 
 /* Resolves every library's functions and fields in g. 0 or -errno. Pure; any thread. */

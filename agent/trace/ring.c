@@ -174,14 +174,20 @@ void ring_record(struct ring *r, const void *data, size_t size)
 	(void)atomic_fetch_add_explicit(&t->spans[ev->cookie.lib], 1, memory_order_relaxed);
 	atomic_store_explicit(&t->last_event_ns, ev->end_ns, memory_order_relaxed);
 	count_context(ev);
-	if (!(ev->flags & EVENT_SAMPLED))
+	if (ev->sdk & SDK_PARENT)
+		(void)atomic_fetch_add_explicit(&t->below, 1, memory_order_relaxed);
+	if (ev->sdk & SDK_LEFT) {
+		(void)atomic_fetch_add_explicit(&t->left, 1, memory_order_relaxed);
+		stat_add(spans_dropped_sdk, 1);
+	} else if (!(ev->flags & EVENT_SAMPLED)) {
 		stat_add(spans_sampled_out, 1);
-	else if (!(t->signals & SIGNAL_TRACES))
+	} else if (!(t->signals & SIGNAL_TRACES)) {
 		stat_add(spans_dropped_traces_off, 1);
-	else if (ev->size < lib->event_size)
+	} else if (ev->size < lib->event_size) {
 		stat_add(spans_dropped_decode, 1);
-	else
+	} else {
 		add(r, data, ev->size, lib, t);
+	}
 }
 
 /* Under load the ring is never empty, so a run ends also by its length. */

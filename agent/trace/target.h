@@ -19,6 +19,8 @@ struct target {
 	size_t nprobe_paths;
 	uint32_t signals;              /* SIGNAL_* the pod asked for */
 	atomic_ullong spans[LIBS_MAX]; /* operations received, by library */
+	atomic_ullong left;            /* operations that were left to an SDK of the program */
+	atomic_ullong below;           /* operations whose parent is a span of that SDK */
 	atomic_ullong last_event_ns;   /* CLOCK_BOOTTIME, 0: none yet */
 };
 

@@ -93,7 +93,7 @@ static int attach_to(struct attached **out, struct attach *a, int pid, int exe)
 		return err;
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", exe);
 	err = attach_process(out, a, plan, pid, path, 0, 1, gobin_info(g)->pie ? bias_of(pid) : 0,
-			     &places, &why);
+			     0, &places, &why);
 	if (err)
 		(void)fprintf(stderr, "cannot attach: %s\n", why);
 	return err;

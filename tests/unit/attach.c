@@ -113,7 +113,7 @@ Test(attach, a_place_that_is_none_is_refused_and_nothing_stays)
 	int err;
 
 	places[0].offset = 1ul << 40;
-	err = attach_process(&attached, attach, plan, getpid(), "/proc/self/exe", 3, 1, 0, &n,
+	err = attach_process(&attached, attach, plan, getpid(), "/proc/self/exe", 3, 1, 0, 0, &n,
 			     &why);
 	cr_assert_lt(err, 0);
 	cr_assert_not_null(why);
@@ -201,7 +201,7 @@ static void hang(struct attached **out, uint16_t slot, uint32_t generation)
 	size_t n = 0;
 
 	cr_assert_eq(attach_process(out, attach, plan, getpid(), "/proc/self/exe", slot, generation,
-				    0, &n, &why),
+				    0, 0, &n, &why),
 		     0, "%s", why);
 }
 
@@ -243,7 +243,7 @@ Test(attach_small, a_library_is_disabled_by_the_configuration)
 	cr_assert_str_eq(attach_lib_disabled(attach, index_of(&toy)),
 			 "disabled by libraries.disabled");
 	cr_assert_eq(attach_process(&attached, attach, plan, getpid(), "/proc/self/exe", 3, 1, 0,
-				    &n, &why),
+				    0, &n, &why),
 		     -ENODATA);
 	cr_assert_str_eq(why, "nothing to trace in it");
 	cr_assert_eq(targets_new(&targets, 1), 0);

@@ -88,7 +88,7 @@ static unused struct attached *follow(int pid, uint16_t *slot)
 	cr_assert_eq(target_new(&t, *slot, generation, pid, &r, NULL, NULL, 0, SIGNAL_TRACES), 0);
 	targets_publish(targets, t);
 	cr_assert_eq(attach_process(&attached, attach, plan, pid, "/proc/self/exe", *slot,
-				    generation, 0x10000, &nprobes, &why),
+				    generation, 0x10000, 0, &nprobes, &why),
 		     0, "%s", why);
 	hooked = nprobes;
 	return attached;

@@ -1,0 +1,16 @@
+"""Versions of the modules that these programs need, by what they build with."""
+OTEL = {
+    # Go -> sdk, otelhttp
+    "1.19": ("1.16.0", "0.42.0"),
+    "1.22": ("1.28.0", "0.53.0"),
+    "1.23": ("1.28.0", "0.53.0"),
+    "1.26": ("1.47.0", "0.72.0"),
+    "1.27": ("1.47.0", "0.72.0"),
+}
+
+
+def otel(go):
+    sdk, http = OTEL[go]
+    return (f"go.opentelemetry.io/otel@v{sdk}", f"go.opentelemetry.io/otel/sdk@v{sdk}", f"go.opentelemetry.io/otel/trace@v{sdk}",
+            f"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp@v{sdk}",
+            f"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp@v{http}")
