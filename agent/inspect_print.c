@@ -336,12 +336,11 @@ static json_t *json_sdks(const struct plan *p)
 
 	for (size_t i = 0; i < p->nlibs; i++)
 		if (p->libs[i].lib->sdk && p->libs[i].parts)
-			json_array_append_new(list, json_pack("{s:s, s:o, s:b}", "name",
-							      p->libs[i].lib->sdk->name, "version",
-							      json_text(p->libs[i].version),
-							      "spans_are_read",
-							      p->libs[i].lib->sdk->spans &&
-								      p->slot.sdk.span));
+			json_array_append_new(
+				list, json_pack("{s:s, s:o, s:b}", "name",
+						p->libs[i].lib->sdk->name, "version",
+						json_text(p->libs[i].version), "spans_are_read",
+						p->libs[i].lib->sdk->spans && p->slot.sdk.span));
 	return list;
 }
 

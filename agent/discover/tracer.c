@@ -382,9 +382,9 @@ static void trace(struct tracer *t, const struct worker_job *job, struct worker_
 static void log_outcome(const struct worker_job *job, const struct worker_result *out)
 {
 	static struct log_limit limit;
-	bool traced = out->outcome == WORKER_TRACED,
-	     never = out->outcome == WORKER_NOT_GO || out->outcome == WORKER_UNSUPPORTED ||
-			     out->outcome == WORKER_DECLINED;
+	bool traced = out->outcome == WORKER_TRACED, never = out->outcome == WORKER_NOT_GO ||
+							     out->outcome == WORKER_UNSUPPORTED ||
+							     out->outcome == WORKER_DECLINED;
 	uint64_t skipped;
 	bool tell = !job->pod && (traced || (never && log_allow(&limit, &skipped)));
 

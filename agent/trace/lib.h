@@ -58,10 +58,10 @@ struct lib_sdk_off {
 /* A library that is a tracing SDK. Its probes find out which operations the program sends spans of
  * itself; it sends no records. */
 struct lib_sdk {
-	const char *name;                /* as people call it: "OpenTelemetry" */
-	const char *const *modules;      /* where it comes from, NULL-terminated */
-	const struct lib_sdk_off *off;   /* ends with variable NULL */
-	const char *const *types;        /* whose addresses spans() wants, NULL-terminated; or NULL */
+	const char *name;              /* as people call it: "OpenTelemetry" */
+	const char *const *modules;    /* where it comes from, NULL-terminated */
+	const struct lib_sdk_off *off; /* ends with variable NULL */
+	const char *const *types;      /* whose addresses spans() wants, NULL-terminated; or NULL */
 	/* What all probes must know to find its spans in contexts; fields as in the lib's table.
 	 * Leaves out alone where that cannot be told. NULL: they are not looked for. */
 	void (*spans)(const struct gobin_field *fields, const uint64_t *types, struct go_sdk *out);
@@ -81,7 +81,7 @@ struct lib {
 	size_t event_size; /* shortest event that decode() may be given */
 	bool at_start; /* nearly every program has it: its object is loaded at start, not on first
 			  use */
-	const struct lib_sdk *sdk; /* NULL: it is none */
+	const struct lib_sdk *sdk;           /* NULL: it is none */
 	const void *(*object)(size_t *size); /* its compiled BPF object */
 	/* ev is 8-aligned, ev->size bytes long and lies in the batch's arena: strings may point
 	 * into it. span comes with what the head says (times, ids, flags, lib) and room for

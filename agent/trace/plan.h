@@ -40,9 +40,8 @@ struct plan {
 	size_t nlibs;
 	struct plan_place *places; /* in the order in which they are attached: ends before begins */
 	size_t nplaces;
-	struct go_slot
-		slot; /* what all libraries share: map layout, types of an SDK and read-only range
-			 without load bias */
+	struct go_slot slot; /* what all libraries share: map layout, types of an SDK and read-only
+				range without load bias */
 };
 
 /* Resolves every library's functions and fields in g. 0 or -errno. Pure; any thread. */

@@ -242,8 +242,8 @@ Test(attach_small, a_library_is_disabled_by_the_configuration)
 	make_plan();
 	cr_assert_str_eq(attach_lib_disabled(attach, index_of(&toy)),
 			 "disabled by libraries.disabled");
-	cr_assert_eq(attach_process(&attached, attach, plan, getpid(), "/proc/self/exe", 3, 1, 0,
-				    0, &n, &why),
+	cr_assert_eq(attach_process(&attached, attach, plan, getpid(), "/proc/self/exe", 3, 1, 0, 0,
+				    &n, &why),
 		     -ENODATA);
 	cr_assert_str_eq(why, "nothing to trace in it");
 	cr_assert_eq(targets_new(&targets, 1), 0);

@@ -78,9 +78,9 @@ Test(attach_process, a_process_that_is_gone_is_refused_with_that_reason)
 	size_t n = 0;
 
 	end_child(&c);
-	cr_assert_eq(
-		attach_process(&attached, attach, plan, c.pid, "/proc/self/exe", 3, 1, 0, 0, &n, &why),
-		-ESRCH);
+	cr_assert_eq(attach_process(&attached, attach, plan, c.pid, "/proc/self/exe", 3, 1, 0, 0,
+				    &n, &why),
+		     -ESRCH);
 	cr_assert_str_eq(why, "the process is gone");
 	cr_assert_null(attached);
 }

@@ -55,6 +55,42 @@ static const struct lib none = {
 	.nparts = 1,
 };
 
+/* Library "whole" as an SDK: what it is told of its types it hands on. */
+static void spans(const struct gobin_field *found, const uint64_t *types, struct go_sdk *out)
+{
+	out->span = types[0];
+	out->none = types[1];
+	out->span_at = (uint16_t)found[FIELD_GOID].offset;
+}
+
+static const struct lib_sdk toy_sdk = {
+	.name = "Toy",
+	.modules = (const char *const[]){ "no/such", NULL },
+	.types = (const char *const[]){ "*os/exec.Cmd", "os/exec.Cmd", NULL },
+	.spans = spans,
+};
+static const struct lib an_sdk = {
+	.name = "an_sdk",
+	.probes = probes,
+	.nprobes = 1,
+	.fields = fields,
+	.nfields = 1,
+	.parts = parts,
+	.nparts = 1,
+	.sdk = &toy_sdk,
+};
+/* Nothing of it is in the program. */
+static const struct lib no_sdk = {
+	.name = "no_sdk",
+	.probes = probes + PROBE_MISSING,
+	.nprobes = 1,
+	.fields = fields,
+	.nfields = 1,
+	.parts = (const struct go_part[]){ { "none", 1, 0, "everything" } },
+	.nparts = 1,
+	.sdk = &toy_sdk,
+};
+
 static const struct lib too_long = { .name = "too_long", .nfields = GO_FIELDS_MAX + 1 };
 
 static const struct lib *const libs[] = { &none, &whole };
@@ -215,4 +251,30 @@ Test(plan, a_field_that_lies_beyond_what_probes_read_is_as_good_as_none)
 	cr_assert(plan_has_field(&p, FIELD_SIZE), "a size is none of its fields");
 	cr_assert_str_eq(plan_missing(&p, PART_CLOSE, why, sizeof(why)),
 			 "field no/such.Cmd|os/exec.Cmd.Path lies too far into its struct");
+}
+
+Test(plan, of_an_sdk_the_probes_learn_the_types_of_its_spans_in_that_binary)
+{
+	const struct lib *const some[] = { &none, &an_sdk }, *const others[] = { &no_sdk };
+	glob_t found = { 0 };
+
+	(void)glob("/usr/lib/go-1.*/bin/go", 0, NULL, &found);
+	(void)glob("/usr/local/go/bin/go", GLOB_APPEND, NULL, &found);
+	cr_assert_gt(found.gl_pathc, 0, "no go tool is installed");
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		auto_gobin struct gobin *g = open_binary(found.gl_pathv[i]);
+		auto_plan struct plan *with = NULL, *without = NULL;
+		uint64_t types[2], goid;
+
+		cr_assert_eq(plan_make_for(&with, g, some, 2), 0);
+		cr_assert_eq(plan_make_for(&without, g, others, 1), 0);
+		cr_assert_eq(gobin_types(g, toy_sdk.types, 2, types), 0);
+		goid = with->libs[1].fields[0].offset;
+		cr_assert(types[0] && types[1] && types[0] != types[1] && goid);
+		cr_assert_eq(with->slot.sdk.span, types[0], "%s", found.gl_pathv[i]);
+		cr_assert_eq(with->slot.sdk.none, types[1], "%s", found.gl_pathv[i]);
+		cr_assert_eq(with->slot.sdk.span_at, goid);
+		cr_assert_eq(without->slot.sdk.span, 0, "%s", found.gl_pathv[i]);
+	}
+	globfree(&found);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "go.h"
 #include "otel_sdk.h"
+#include "go.h"
 
 SEC("uprobe.multi")
 int otel_sdk_new(struct pt_regs *ctx)
