@@ -4,9 +4,9 @@ FROM debian:trixie-slim AS build
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends \
-        ca-certificates clang cmake gcc libbpf-dev libc6-dev libcap-ng-dev libcurl4-openssl-dev libdw-dev libelf-dev \
+        ca-certificates clang cmake gcc libbpf-dev libc6-dev libcap-ng-dev libcurl4-openssl-dev libdeflate-dev libdw-dev libelf-dev \
         libjansson-dev libmicrohttpd-dev libprotobuf-c-dev libyaml-dev libzydis-dev linux-libc-dev ninja-build \
-        pkg-config protobuf-c-compiler zlib1g-dev \
+        pkg-config protobuf-c-compiler \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY CMakeLists.txt CMakePresets.json VERSION ./
