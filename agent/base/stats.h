@@ -32,6 +32,7 @@
 	X(analysis_go_version, COUNTER, "binary_analysis_failures_total", "reason=\"go_version\"", "") \
 	X(analysis_too_large, COUNTER, "binary_analysis_failures_total", "reason=\"too_large\"", "") \
 	X(analysis_no_memory, COUNTER, "binary_analysis_failures_total", "reason=\"no_memory\"", "") \
+	X(analysis_timeout, COUNTER, "binary_analysis_failures_total", "reason=\"timeout\"", "")  \
 	X(kubelet_requests, COUNTER, "kubelet_requests_total", "", "Pod lists asked for")            \
 	X(kubelet_failed_connect, COUNTER, "kubelet_failed_requests_total", "reason=\"connect\"", "Pod lists that were not had, by reason") \
 	X(kubelet_failed_timeout, COUNTER, "kubelet_failed_requests_total", "reason=\"timeout\"", "") \

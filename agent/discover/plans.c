@@ -1,5 +1,6 @@
 #include "discover/plans.h"
 
+#include "base/slow.h"
 #include "base/stats.h"
 #include "trace/plan.h"
 
@@ -55,33 +56,73 @@ static bool same(const struct key *a, const struct key *b)
 	       a->ctime.tv_sec == b->ctime.tv_sec && a->ctime.tv_nsec == b->ctime.tv_nsec;
 }
 
-static void analyse(int fd, struct analysed *out, struct plan **plan)
+/* One analysis; it may be left behind. */
+struct work {
+	int fd; /* its own, O_PATH */
+	struct analysed found;
+	struct plan *plan;
+};
+
+static void free_work(void *arg)
+{
+	struct work *w = arg;
+
+	plan_free(&w->plan);
+	(void)close(w->fd);
+	free(w);
+}
+
+static void analyse(void *arg)
 {
 	auto_gobin struct gobin *g = NULL;
-	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	struct work *w = arg;
+	struct analysed *found = &w->found;
+	int own = slow_reopen(w->fd);
 	const struct gobin_info *info;
 
-	*out = (struct analysed){ .why = GOBIN_OPEN };
-	if (own < 0 || gobin_open(&g, own, &out->why))
+	found->why = GOBIN_OPEN;
+	if (own < 0 || gobin_open(&g, own, &found->why))
 		return;
 	info = gobin_info(g);
-	(void)snprintf(out->go_version, sizeof(out->go_version), "%s", info->go_version);
-	out->pie = info->pie;
-	out->ro_offset = info->ro_offset;
-	out->ro_size = info->ro_size;
-	switch (plan_make(plan, g)) {
+	(void)snprintf(found->go_version, sizeof(found->go_version), "%s", info->go_version);
+	found->pie = info->pie;
+	found->ro_offset = info->ro_offset;
+	found->ro_size = info->ro_size;
+	switch (plan_make(&w->plan, g)) {
 	case 0:
-		out->why = GOBIN_OK;
+		found->why = GOBIN_OK;
 		break;
 	case -ENOMEM:
-		out->why = GOBIN_NO_MEMORY;
+		found->why = GOBIN_NO_MEMORY;
 		break;
 	case -EIO:
-		out->why = GOBIN_OPEN;
+		found->why = GOBIN_OPEN;
 		break;
 	default:
-		out->why = GOBIN_MALFORMED;
+		found->why = GOBIN_MALFORMED;
 	}
+}
+
+/* With a bound on its time: NULL in *plan unless it is GOBIN_OK. */
+static struct analysed analyse_in_time(int fd, uint64_t dev, struct plan **plan)
+{
+	struct analysed found = { .why = GOBIN_NO_MEMORY };
+	struct work *w = calloc(1, sizeof(*w));
+	int err;
+
+	if (!w)
+		return found;
+	w->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	err = w->fd < 0 ? -errno : slow_call(analyse, free_work, w, dev, PLANS_TIMEOUT_MS);
+	if (!err) {
+		found = w->found;
+		*plan = take(w->plan);
+	} else if (err == -ETIMEDOUT || err == -EBUSY) {
+		found.why = GOBIN_TIMEOUT;
+	}
+	if (err != -ETIMEDOUT)
+		free_work(w);
+	return found;
 }
 
 static uint64_t now_ns(void)
@@ -102,7 +143,7 @@ const struct analysed *plans_get(struct plans *p, int fd)
 	uint64_t begin = now_ns();
 
 	p->passing = (struct analysed){ .why = GOBIN_OPEN };
-	if (fstat(fd, &st) != 0)
+	if (slow_stat(fd, &st) != 0)
 		return &p->passing;
 	key = (struct key){ st.st_dev, st.st_ino, (uint64_t)st.st_size, st.st_mtim, st.st_ctim };
 	for (size_t i = 0; i < p->n; i++) {
@@ -115,9 +156,9 @@ const struct analysed *plans_get(struct plans *p, int fd)
 		if (k->used < oldest->used)
 			oldest = k;
 	}
-	analyse(fd, &found, &plan);
+	found = analyse_in_time(fd, st.st_dev, &plan);
 	stat_observe(binary_analysis, now_ns() - begin);
-	if (found.why == GOBIN_OPEN || found.why == GOBIN_NO_MEMORY) {
+	if (found.why == GOBIN_OPEN || found.why == GOBIN_NO_MEMORY || found.why == GOBIN_TIMEOUT) {
 		p->passing = found;
 		return &p->passing;
 	}

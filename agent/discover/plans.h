@@ -20,7 +20,10 @@ struct plans;
 /* Remembers at most n executables, the last used ones. */
 int plans_new(struct plans **out, size_t n) must_check;
 void plans_free(struct plans **p);
-/* Analyses the executable behind fd (which stays the caller's) or remembers it, by device, inode,
- * times and size: never by the inode alone, which five containers of one image share. Never NULL.
+/* An analysis that takes longer is given up: GOBIN_TIMEOUT. */
+#define PLANS_TIMEOUT_MS 5000
+/* Analyses the executable behind fd (which stays the caller's; O_PATH will do) or remembers it, by
+ * device, inode, times and size: never by the inode alone, which five containers of one image
+ * share. Never NULL.
  */
 const struct analysed *plans_get(struct plans *p, int fd);

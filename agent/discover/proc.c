@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #define PF_KTHREAD  0x00200000 /* include/linux/sched.h; field 9 of stat */
 #define CGROUP_MAX  32768      /* cgroup v1 has some 14 lines, a line may be as long as a path */
@@ -292,21 +293,22 @@ int proc_cgroup(const char *proc_root, int pid, struct proc_cgroup *out)
 static int exe_read(struct process *out, const char *root, int pid)
 {
 	char path[PATH_MAX], link[PATH_MAX];
-	struct stat st;
+	struct statx st;
 	ssize_t n;
 	int err = proc_path(path, sizeof(path), root, pid, "exe");
 
 	if (err)
 		return err;
 	n = readlink(path, link, sizeof(link) - 1);
-	if (n < 0 || stat(path, &st) != 0)
+	/* Not to be asked: a file system that does not answer. */
+	if (n < 0 || statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO, &st) != 0)
 		return -errno;
 	link[n] = '\0';
 	if (ends_in(link, (size_t)n, " (deleted)"))
 		link[n - (ssize_t)strlen(" (deleted)")] = '\0';
 	(void)snprintf(out->exe, sizeof(out->exe), "%s", link);
-	out->dev = st.st_dev;
-	out->ino = st.st_ino;
+	out->dev = makedev(st.stx_dev_major, st.stx_dev_minor);
+	out->ino = st.stx_ino;
 	return 0;
 }
 

@@ -2,7 +2,9 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "base/slow.h"
 #include "base/stats.h"
+#include "discover/places.h"
 #include "discover/plans.h"
 #include "discover/sdk.h"
 #include "discover/worker.h"
@@ -81,8 +83,8 @@ static void gone(struct worker_result *out)
 		"attached");
 }
 
-/* The executable that the job speaks of, held open: whatever the process does, this is the file.
- * -1: result says why. */
+/* The executable that the job speaks of, held: whatever the process does, this is the file. By
+ * O_PATH, for neither open() nor close() of that waits for its file system. -1: result says why. */
 static int open_exe(const struct tracer *t, const struct worker_job *job, struct worker_result *out)
 {
 	char path[PATH_MAX];
@@ -92,14 +94,14 @@ static int open_exe(const struct tracer *t, const struct worker_job *job, struct
 	int err;
 
 	(void)snprintf(path, sizeof(path), "%s/%d/exe", t->cfg->proc_root, job->proc.pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = open(path, O_PATH | O_CLOEXEC);
 	err = errno;
 	if (fd < 0 && err != ENOENT && err != ESRCH) {
 		stat_add(analysis_open, 1);
 		verdict(out, WORKER_FAILED, "its executable cannot be opened: %s", strerror(err));
 		return -1;
 	}
-	if (fd < 0 || fstat(fd, &st) != 0 || st.st_dev != job->proc.dev ||
+	if (fd < 0 || slow_stat(fd, &st) != 0 || st.st_dev != job->proc.dev ||
 	    st.st_ino != job->proc.ino ||
 	    proc_start_time(t->cfg->proc_root, job->proc.pid, &start_time) ||
 	    start_time != job->proc.start_time) {
@@ -136,6 +138,9 @@ static void count_refusal(enum gobin_why why)
 	case GOBIN_NO_MEMORY:
 		stat_add(analysis_no_memory, 1);
 		break;
+	case GOBIN_TIMEOUT:
+		stat_add(analysis_timeout, 1);
+		break;
 	default:; /* OK, NOT_ELF, NOT_GO: no failures */
 	}
 }
@@ -145,7 +150,7 @@ static void refuse(const struct analysed *exe, struct worker_result *out)
 	count_refusal(exe->why);
 	if (exe->why == GOBIN_NOT_GO || exe->why == GOBIN_NOT_ELF)
 		verdict(out, WORKER_NOT_GO, "%s", gobin_why_text(exe->why));
-	else if (exe->why == GOBIN_OPEN || exe->why == GOBIN_NO_MEMORY)
+	else if (exe->why == GOBIN_OPEN || exe->why == GOBIN_NO_MEMORY || exe->why == GOBIN_TIMEOUT)
 		verdict(out, WORKER_FAILED, "%s", gobin_why_text(exe->why));
 	else
 		verdict(out, WORKER_UNSUPPORTED, "%s", gobin_why_text(exe->why));
@@ -260,16 +265,20 @@ static void forget(struct tracer *t, const struct traced *traced)
 }
 
 /* False: result says why. */
-static bool load_bias(const struct tracer *t, const struct worker_job *job, uint64_t *bias,
-		      struct worker_result *out)
+static bool look(const struct tracer *t, const struct worker_job *job, const struct analysed *exe,
+		 int fd, uint64_t *bias, struct worker_result *out)
 {
-	int err = proc_load_bias(t->cfg->proc_root, job->proc.pid, bias);
+	int err = places_look(t->cfg->proc_root, job->proc.pid, fd, exe->plan, exe->pie, bias);
 
-	if (err == -ESRCH || (err && !still_there(t, job))) {
+	if (err == -ETIMEDOUT) {
+		stat_add(analysis_timeout, 1);
+		verdict(out, WORKER_FAILED, "%s", gobin_why_text(GOBIN_TIMEOUT));
+	} else if (err == -ESRCH || (err && !still_there(t, job))) {
 		gone(out);
 	} else if (err) {
 		stat_add(attach_failed, 1);
-		verdict(out, WORKER_FAILED, "where it is loaded cannot be told from its maps: %s",
+		verdict(out, WORKER_FAILED,
+			"its executable, or from its maps where that is loaded, cannot be read: %s",
 			strerror(-err));
 	}
 	return !err;
@@ -290,7 +299,7 @@ static void attach(struct tracer *t, const struct worker_job *job, const struct 
 		verdict(out, WORKER_DECLINED, "%s", sdk.text);
 		return;
 	}
-	if (exe->pie && !load_bias(t, job, &bias, out))
+	if (!look(t, job, exe, fd, &bias, out))
 		return;
 	if (targets_reserve(t->targets, &traced->slot, &out->generation)) {
 		stat_add(attach_failed_no_slot, 1);

@@ -40,6 +40,8 @@ static const struct {
 	[GOBIN_TOO_LARGE] = { "too_large", "a bound of time or memory was reached: the file is too "
 					   "large, or made to look so" },
 	[GOBIN_NO_MEMORY] = { "no_memory", "there was not enough memory" },
+	[GOBIN_TIMEOUT] = { "timeout", "its executable could not be read in time: the file system "
+				       "that it lies on does not answer" },
 };
 _Static_assert(ARRAY_SIZE(whys) == GOBIN_WHY_COUNT, "a reason without words");
 

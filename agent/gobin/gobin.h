@@ -20,6 +20,7 @@ enum gobin_why {
 	GOBIN_GO_VERSION, /* Go before 1.19 */
 	GOBIN_TOO_LARGE,  /* a bound of time or memory was reached */
 	GOBIN_NO_MEMORY,
+	GOBIN_TIMEOUT, /* said by who waits for an analysis, never by gobin_open() */
 	GOBIN_WHY_COUNT
 };
 
