@@ -5,6 +5,7 @@
 #include "base/stats.h"
 #include "commands.h"
 #include "discover/discover.h"
+#include "propagate/propagate.h"
 #include "trace/lib.h"
 #include "version.h"
 
@@ -53,6 +54,34 @@ static json_t *libraries_json(const struct agent *a)
 	return all;
 }
 
+/* reason="busy" -> busy */
+static const char *reason_of(const char *labels, char *out, size_t size)
+{
+	const char *from = strchr(labels, '"');
+
+	(void)snprintf(out, size, "%.*s", from ? (int)strcspn(from + 1, "\"") : 0,
+		       from ? from + 1 : "");
+	return out;
+}
+
+/* What is asked for, whether it works, and what has come of it: by the labels of the metric. */
+static json_t *propagation_json(const struct agent *a)
+{
+	const struct propagate *p = attach_propagate(a->attach);
+	const char *off = propagate_off(p);
+	json_t *absent = json_object();
+
+#define X(id, kind, family, labels, help)                                                          \
+	if (strcmp(family, "propagation_absent_total") == 0)                                       \
+		json_object_set_new(absent, reason_of(labels, (char[64]){ 0 }, 64),                \
+				    json_integer((json_int_t)stat_get(id)));
+	KERNEL_STATS(X)
+#undef X
+	return json_pack("{s:s, s:b, s:s, s:I, s:o}", "mode", a->cfg->propagation, "works", !off,
+			 "reason", off && p ? off : "", "inserted",
+			 (json_int_t)stat_get(propagation_inserted), "absent", absent);
+}
+
 static json_t *spans_json(void)
 {
 	return json_pack("{s:I, s:I, s:I, s:I}", "produced", (json_int_t)stat_get(spans_produced),
@@ -86,6 +115,8 @@ static int report_status(void *arg, struct json_t *root)
 	json_object_set_new(root, "readiness", why);
 	json_object_set_new(root, "spans", spans_json());
 	json_object_set_new(root, "libraries", libraries_json(a));
+	attach_collect_stats(a->attach);
+	json_object_set_new(root, "propagation", propagation_json(a));
 	if (check_json(&a->checks, root, "checks") != 0)
 		return -ENOMEM;
 	return discover_status(a->discover, root);
@@ -149,6 +180,8 @@ static void collect(struct stats_page *page, void *arg)
 	for (size_t i = 0; i < a->checks.n; i++)
 		if (a->checks.v[i].state == CHECK_DEGRADED || a->checks.v[i].state == CHECK_MISSING)
 			put_feature(page, a->checks.v[i].name, a->checks.v[i].found);
+	if (!propagate_off(attach_propagate(a->attach))) /* else it is among the checks */
+		put_feature(page, "propagation", "");
 	lib_foreach (l) {
 		const char *why = attach_lib_disabled(a->attach, (size_t)(l - __start_libs));
 

@@ -3,6 +3,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "commands.h"
+#include "propagate/propagate.h"
 #include "trace/attach.h"
 
 #include <jansson.h>
@@ -85,6 +86,34 @@ void check_attached(struct checks *out, int err, const struct attach_kernel *k)
 					      : "works");
 }
 
+void check_propagation(struct checks *out, const struct config *cfg, const struct attach *a)
+{
+	bool wanted = strcmp(cfg->propagation, "off") != 0;
+	const struct propagate *p = a && wanted ? attach_propagate(a) : NULL;
+	const char *off = p ? propagate_off(p) : "not tried";
+	struct check *row =
+		check_add(out, "propagation",
+			  !wanted ? CHECK_SKIPPED
+			  : off   ? CHECK_DEGRADED
+				  : CHECK_OK,
+			  "requests of traced programs go out without a traceparent: who gets them "
+			  "begins a trace of its own",
+			  "see what was found; CAP_NET_ADMIN is added by the chart's "
+			  "config.propagation: headers");
+
+	if (!wanted)
+		(void)snprintf(row->found, sizeof(row->found), "off (propagation)");
+	else if (off)
+		(void)snprintf(row->found, sizeof(row->found), "%s", off);
+	else
+		(void)snprintf(row->found, sizeof(row->found),
+			       "headers: works, tried on a connection of our own%s",
+			       propagate_kernel(p)->fionread_zero
+				       ? "; this kernel's FIONREAD says 0 on sockets of traced "
+					 "programs: Go never asks, C code in them might"
+				       : "");
+}
+
 static void print_table(const struct checks *c)
 {
 	for (size_t i = 0; i < c->n; i++) {
@@ -115,6 +144,7 @@ static void run(struct checks *c, const struct config *cfg)
 	check_system(c, cfg);
 	err = attach_open(&attach, cfg);
 	check_attached(c, err, err ? NULL : attach_kernel(attach));
+	check_propagation(c, cfg, attach);
 	attach_close(&attach);
 	check_network(c, cfg);
 }

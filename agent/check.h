@@ -4,6 +4,7 @@
 #pragma once
 #include "base/base.h"
 
+struct attach;
 struct attach_kernel;
 struct config;
 struct json_t;
@@ -39,6 +40,9 @@ void check_system(struct checks *out, const struct config *cfg);
 /* Adds what loading the BPF objects found out: uprobe_multi, its filter, exec events. err: of
  * attach_open(); 0: k is what it tells. */
 void check_attached(struct checks *out, int err, const struct attach_kernel *k);
+/* Adds whether traceparents can be put into what traced programs send. a may be NULL: attach_open()
+ * has failed. */
+void check_propagation(struct checks *out, const struct config *cfg, const struct attach *a);
 /* Adds one real request to the kubelet and to the collector, within their time-outs. */
 void check_network(struct checks *out, const struct config *cfg);
 /* Adds a row; cost and todo count where the state is DEGRADED or MISSING. */

@@ -13,23 +13,27 @@
 struct capability {
 	unsigned id;
 	const char *name;
-	bool implied; /* by SYS_ADMIN */
+	bool implied;     /* by SYS_ADMIN */
+	bool propagation; /* needed for that alone */
 	enum check_state lack;
 	const char *cost;
 };
 
 /* Values of linux/capability.h; older libraries do not know the newest names. */
 static const struct capability capabilities[] = {
-	{ 39, "CAP_BPF", true, CHECK_MISSING, "no BPF program can be loaded: nothing is traced" },
-	{ 38, "CAP_PERFMON", true, CHECK_MISSING,
+	{ 39, "CAP_BPF", true, false, CHECK_MISSING,
+	  "no BPF program can be loaded: nothing is traced" },
+	{ 38, "CAP_PERFMON", true, false, CHECK_MISSING,
 	  "probes cannot read the traced programs' memory: nothing is traced" },
-	{ 19, "CAP_SYS_PTRACE", false, CHECK_MISSING,
+	{ 19, "CAP_SYS_PTRACE", false, false, CHECK_MISSING,
 	  "executables of other users' processes can neither be read nor probed: only the agent's "
 	  "own user's, if any, are traced" },
-	{ 2, "CAP_DAC_READ_SEARCH", false, CHECK_DEGRADED,
+	{ 2, "CAP_DAC_READ_SEARCH", false, false, CHECK_DEGRADED,
 	  "programs whose file only their owner may read are not traced, and OTEL_SERVICE_NAME and "
 	  "OTEL_RESOURCE_ATTRIBUTES of "
 	  "traced programs are not read" },
+	{ 12, "CAP_NET_ADMIN", true, true, CHECK_DEGRADED,
+	  "propagation does not work: the kernel does not let us watch sockets" },
 };
 
 #define CAP_ID_SYS_ADMIN 21
@@ -61,18 +65,22 @@ static bool has_capability(unsigned id)
 	return capng_have_capability(CAPNG_EFFECTIVE, id) == 1;
 }
 
-static void check_capabilities(struct checks *out)
+static void check_capabilities(struct checks *out, const struct config *cfg)
 {
+	bool propagation = strcmp(cfg->propagation, "off") != 0;
 	bool known = capng_get_caps_process() == 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(capabilities); i++) {
 		const struct capability *c = &capabilities[i];
 		bool held = known && has_capability(c->id);
 		bool implied = known && c->implied && has_capability(CAP_ID_SYS_ADMIN);
-		struct check *row =
-			check_add(out, c->name, held || implied ? CHECK_OK : c->lack, c->cost,
-				  "grant it: securityContext.capabilities.add of the container, or "
-				  "run as root");
+		struct check *row;
+
+		if (c->propagation && !propagation)
+			continue;
+		row = check_add(out, c->name, held || implied ? CHECK_OK : c->lack, c->cost,
+				"grant it: securityContext.capabilities.add of the container, or "
+				"run as root");
 
 		(void)snprintf(row->found, sizeof(row->found), "%s",
 			       held      ? "held"
@@ -281,7 +289,7 @@ static void check_cgroups(struct checks *out)
 
 void check_system(struct checks *out, const struct config *cfg)
 {
-	check_capabilities(out);
+	check_capabilities(out, cfg);
 	check_user_namespace(out);
 	check_kernel_release(out);
 	check_seccomp(out);

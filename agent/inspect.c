@@ -143,7 +143,7 @@ int inspect_main(int argc, char **argv)
 	err = gobin_open(&g, fd, &why);
 	if (err)
 		return refused(in.name, why, err);
-	err = plan_make(&plan, g);
+	err = plan_make(&plan, g, ~0u);
 	if (err) {
 		(void)fprintf(stderr,
 			      "spoor inspect: %s: its functions and types cannot be read: %s\n",

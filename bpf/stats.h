@@ -30,7 +30,27 @@
 	X(reads_headers, COUNTER, "bpf_read_failures_total", "what=\"headers\"",                   \
 	  "Things of the traced program that could not be read, the span goes without, by what")   \
 	X(reads_string, COUNTER, "bpf_read_failures_total", "what=\"string\"", "")                 \
-	X(reads_contexts, COUNTER, "bpf_read_failures_total", "what=\"contexts\"", "")
+	X(reads_contexts, COUNTER, "bpf_read_failures_total", "what=\"contexts\"", "")             \
+	X(propagation_inserted, COUNTER, "propagation_inserted_total", "",                         \
+	  "Requests that a traceparent was put into")                                              \
+	X(propagation_own, COUNTER, "propagation_absent_total", "reason=\"own_header\"",           \
+	  "Requests of HTTP/1 that no traceparent was put into, by reason")                        \
+	X(propagation_no_span, COUNTER, "propagation_absent_total", "reason=\"no_span\"", "")      \
+	X(propagation_tls, COUNTER, "propagation_absent_total", "reason=\"tls\"", "")              \
+	X(propagation_connection, COUNTER, "propagation_absent_total", "reason=\"connection\"",    \
+	  "")                                                                                      \
+	X(propagation_unreadable, COUNTER, "propagation_absent_total", "reason=\"unreadable\"",    \
+	  "")                                                                                      \
+	X(propagation_no_room, COUNTER, "propagation_absent_total", "reason=\"no_room\"", "")      \
+	X(propagation_not_sent, COUNTER, "propagation_absent_total", "reason=\"not_sent\"", "")    \
+	X(propagation_stale, COUNTER, "propagation_absent_total", "reason=\"stale\"", "")          \
+	X(propagation_not_request, COUNTER, "propagation_absent_total", "reason=\"other_bytes\"",  \
+	  "")                                                                                      \
+	X(propagation_busy, COUNTER, "propagation_absent_total", "reason=\"in_flight\"", "")       \
+	X(propagation_long_line, COUNTER, "propagation_absent_total", "reason=\"long_line\"", "")  \
+	X(propagation_kernel, COUNTER, "propagation_absent_total", "reason=\"kernel\"", "")        \
+	X(propagation_socket, COUNTER, "propagation_sockets_refused_total", "",                    \
+	  "Connections of traced processes that the kernel did not let into the socket map")
 
 #define X(id, ...) COUNTER_##id,
 enum kernel_counter { KERNEL_STATS(X) KERNEL_COUNTERS };

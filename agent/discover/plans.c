@@ -24,18 +24,20 @@ struct known {
 
 struct plans {
 	uint64_t clock;
+	uint32_t features;       /* as plan_make() takes them */
 	struct analysed passing; /* failures that may pass: not remembered */
 	size_t n;
 	struct known known[];
 };
 
-int plans_new(struct plans **out, size_t n)
+int plans_new(struct plans **out, size_t n, uint32_t features)
 {
 	struct plans *p = calloc(1, sizeof(*p) + n * sizeof(struct known));
 
 	if (!p)
 		return -ENOMEM;
 	p->n = n;
+	p->features = features;
 	*out = p;
 	return 0;
 }
@@ -59,6 +61,7 @@ static bool same(const struct key *a, const struct key *b)
 /* One analysis; it may be left behind. */
 struct work {
 	int fd; /* its own, O_PATH */
+	uint32_t features;
 	struct analysed found;
 	struct plan *plan;
 };
@@ -88,7 +91,7 @@ static void analyse(void *arg)
 	found->pie = info->pie;
 	found->ro_offset = info->ro_offset;
 	found->ro_size = info->ro_size;
-	switch (plan_make(&w->plan, g)) {
+	switch (plan_make(&w->plan, g, w->features)) {
 	case 0:
 		found->why = GOBIN_OK;
 		break;
@@ -104,7 +107,7 @@ static void analyse(void *arg)
 }
 
 /* With a bound on its time: NULL in *plan unless it is GOBIN_OK. */
-static struct analysed analyse_in_time(int fd, uint64_t dev, struct plan **plan)
+static struct analysed analyse_in_time(int fd, uint64_t dev, uint32_t features, struct plan **plan)
 {
 	struct analysed found = { .why = GOBIN_NO_MEMORY };
 	struct work *w = calloc(1, sizeof(*w));
@@ -112,6 +115,7 @@ static struct analysed analyse_in_time(int fd, uint64_t dev, struct plan **plan)
 
 	if (!w)
 		return found;
+	w->features = features;
 	w->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	err = w->fd < 0 ? -errno : slow_call(analyse, free_work, w, dev, PLANS_TIMEOUT_MS);
 	if (!err) {
@@ -156,7 +160,7 @@ const struct analysed *plans_get(struct plans *p, int fd)
 		if (k->used < oldest->used)
 			oldest = k;
 	}
-	found = analyse_in_time(fd, st.st_dev, &plan);
+	found = analyse_in_time(fd, st.st_dev, p->features, &plan);
 	stat_observe(binary_analysis, now_ns() - begin);
 	if (found.why == GOBIN_OPEN || found.why == GOBIN_NO_MEMORY || found.why == GOBIN_TIMEOUT) {
 		p->passing = found;

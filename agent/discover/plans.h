@@ -18,7 +18,7 @@ struct analysed {
 struct plans;
 
 /* Remembers at most n executables, the last used ones. */
-int plans_new(struct plans **out, size_t n) must_check;
+int plans_new(struct plans **out, size_t n, uint32_t features) must_check;
 void plans_free(struct plans **p);
 /* An analysis that takes longer is given up: GOBIN_TIMEOUT. */
 #define PLANS_TIMEOUT_MS 5000

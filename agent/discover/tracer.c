@@ -43,7 +43,7 @@ int tracer_new(struct tracer **out, const struct config *cfg, struct attach *a, 
 {
 	struct tracer *tracer = calloc(1, sizeof(*tracer));
 
-	if (!tracer || plans_new(&tracer->plans, PLANS_MAX)) {
+	if (!tracer || plans_new(&tracer->plans, PLANS_MAX, a ? attach_features(a) : 0)) {
 		free(tracer);
 		return -ENOMEM;
 	}

@@ -3,6 +3,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "propagate/propagate.h"
 #include "trace/core.h"
 #include "trace/library.h"
 #include "trace/sampler.h"
@@ -22,6 +23,8 @@ struct attach {
 	const struct config *cfg;
 	struct core core;
 	struct sampler sampler;
+	struct propagate *propagate; /* NULL: not asked for */
+	struct keyed announced;      /* what is about to be written */
 	struct library libs[LIBS_MAX];
 	_Atomic(const char *) disabled[LIBS_MAX]; /* worker writes, anybody reads */
 	pthread_mutex_t counting;                 /* guards the rest */
@@ -36,6 +39,10 @@ struct attached {
 	int pidfd;
 	uint16_t slot;
 	uint32_t libs; /* bit n: library n's slot is filled */
+	bool propagates;
+	struct propagate_socket owner; /* what its sockets are marked with */
+	uint32_t tgid;                 /* of the first PID namespace */
+	int pid;
 };
 
 static bool listed(const struct list *list, const char *text)
@@ -112,6 +119,12 @@ int attach_open(struct attach **out, const struct config *cfg)
 		a->libs[i].slots = -1;
 	err = core_open(&a->core, cfg);
 	if (!err)
+		err = propagate_open(&a->propagate, cfg, a->core.counters);
+	if (!err) {
+		a->core.pending = propagate_pending(a->propagate);
+		err = a->core.pending ? keyed_add(&a->announced, a->core.pending) : 0;
+	}
+	if (!err)
 		err = count_cpus(a);
 	if (!err && lib_count() > LIBS_MAX)
 		err = fail(-E2BIG, "bpf: more than %d libraries are built in", LIBS_MAX);
@@ -140,6 +153,7 @@ void attach_close(struct attach **p)
 		return;
 	for (size_t i = 0; i < LIBS_MAX; i++)
 		library_close(&a->libs[i]);
+	propagate_close(&a->propagate);
 	if (a->core.object)
 		core_close(&a->core);
 	(void)pthread_mutex_destroy(&a->counting);
@@ -172,50 +186,25 @@ const char *attach_lib_disabled(const struct attach *a, size_t lib)
 	return lib < LIBS_MAX ? atomic_load(&a->disabled[lib]) : NULL;
 }
 
-/* fdinfo of a map has a line "memlock:\t<bytes>". */
-static size_t map_memory(int fd)
+uint32_t attach_features(const struct attach *a)
 {
-	static const char key[] = "memlock:";
-	char path[64], line[128];
-	size_t bytes = 0;
-	FILE *f;
-
-	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	while (fgets(line, sizeof(line), f))
-		if (strncmp(line, key, sizeof(key) - 1) == 0)
-			bytes = strtoul(line + sizeof(key) - 1, NULL, 10);
-	(void)fclose(f);
-	return bytes;
+	return propagate_off(a->propagate) ? 0 : FEATURE_PROPAGATION;
 }
 
-static size_t object_memory(const struct bpf_object *object, const struct core *core)
+const struct propagate *attach_propagate(const struct attach *a)
 {
-	const struct bpf_map *map;
-	size_t bytes = 0;
-
-	bpf_object__for_each_map(map, object)
-	{
-		int fd = bpf_map__fd(map);
-
-		/* A library's copies of the shared maps are other fds of the same maps. */
-		if (object != core->object && core_map(core, map))
-			continue;
-		bytes += map_memory(fd);
-	}
-	return bytes;
+	return a->propagate;
 }
 
 size_t attach_memory(const struct attach *a)
 {
-	size_t bytes = object_memory(a->core.object, &a->core);
+	const struct bpf_object *propagate = propagate_maps(a->propagate);
+	size_t bytes = core_memory(&a->core, a->core.object);
 
 	for (size_t i = 0; i < LIBS_MAX; i++)
 		if (a->libs[i].object)
-			bytes += object_memory(a->libs[i].object, &a->core);
-	return bytes;
+			bytes += core_memory(&a->core, a->libs[i].object);
+	return propagate ? bytes + core_memory(&a->core, propagate) : bytes;
 }
 
 static void share_sdk(struct go_sdk *sdk, uint8_t use, uint64_t bias)
@@ -313,6 +302,30 @@ static void free_attached(struct attached **p)
 	free(t);
 }
 
+/* Before the first hit: what a probe announces must be seen when it is written. A process whose
+ * sockets cannot be had is traced all the same. */
+static void propagate(const struct attach *a, struct attached *t, const struct plan *p,
+		      uint32_t generation)
+{
+	int err;
+
+	if (!(p->features & FEATURE_PROPAGATION) || propagate_off(a->propagate))
+		return;
+	t->owner = (struct propagate_socket){ .slot = t->slot, .generation = generation };
+	err = propagate_add(a->propagate, t->pid, t->pidfd, &t->owner, &t->tgid);
+	t->propagates = !err;
+	if (err)
+		log_debug("propagation: process %d: its sockets cannot be had: %s", t->pid,
+			  strerror(-err));
+}
+
+static void stop_propagating(const struct attach *a, struct attached *t)
+{
+	if (t->propagates)
+		propagate_remove(a->propagate, t->pid, t->pidfd, &t->owner, t->tgid);
+	t->propagates = false;
+}
+
 int attach_process(struct attached **out, struct attach *a, const struct plan *p, int pid,
 		   const char *exe_path, uint16_t slot, uint32_t generation, uint64_t bias,
 		   uint8_t sdk, size_t *nprobes, const char **why)
@@ -330,12 +343,16 @@ int attach_process(struct attached **out, struct attach *a, const struct plan *p
 		*why = err == -ESRCH ? "the process is gone" : core_link_text(err);
 		return err;
 	}
+	t->pid = pid;
 	err = fill(a, t, p, generation, bias, sdk);
+	if (!err)
+		propagate(a, t, p, generation);
 	if (!err)
 		err = hang(a, t, p, exe_path, pid, generation, nprobes);
 	if (err) {
 		*why = err == -ENODATA ? "nothing to trace in it" : core_link_text(err);
 		attach_silence(a, t);
+		stop_propagating(a, t);
 		return err;
 	}
 	*why = NULL;
@@ -404,11 +421,16 @@ void attach_detach(struct attach *a, struct attached **list, size_t n)
 		attach_silence(a, list[i]);
 	}
 	close_links(list, n);
+	for (size_t i = 0; i < n; i++)
+		if (list[i])
+			stop_propagating(a, list[i]);
 	for (size_t i = 0; i < LIBS_MAX && gone; i++)
 		if (libs >> i & 1)
 			keyed_purge(&a->libs[i].keyed, gone, abandoned, gone);
-	if (gone)
+	if (gone) {
 		keyed_purge(&a->core.keyed, gone, abandoned, gone);
+		keyed_purge(&a->announced, gone, abandoned, gone);
+	}
 	for (size_t i = 0; i < n; i++)
 		free_attached(&list[i]);
 }

@@ -7,6 +7,7 @@
 
 struct attach;
 struct config;
+struct propagate;
 
 /* What the kernel gives us, found out by trying. */
 struct attach_kernel {
@@ -33,6 +34,11 @@ size_t attach_memory(const struct attach *a);
 /* Why the library with that index (of lib_at()) is not traced anywhere, a static text, or NULL. Any
  * thread. */
 const char *attach_lib_disabled(const struct attach *a, size_t lib);
+
+/* FEATURE_* that are on: asked for, and this kernel and these rights give them. */
+uint32_t attach_features(const struct attach *a);
+/* Outbound trace context; NULL: not asked for. */
+const struct propagate *attach_propagate(const struct attach *a);
 
 struct attached; /* the link of one process */
 

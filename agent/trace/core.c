@@ -72,9 +72,46 @@ const char *core_link_text(int err)
 
 const struct bpf_map *core_map(const struct core *c, const struct bpf_map *map)
 {
-	return bpf_map__is_internal(map)
-		       ? NULL
-		       : bpf_object__find_map_by_name(c->object, bpf_map__name(map));
+	if (bpf_map__is_internal(map))
+		return NULL;
+	if (strcmp(bpf_map__name(map), "pending") == 0)
+		return c->pending;
+	return bpf_object__find_map_by_name(c->object, bpf_map__name(map));
+}
+
+/* fdinfo of a map has a line "memlock:\t<bytes>". */
+static size_t map_memory(int fd)
+{
+	static const char key[] = "memlock:";
+	char path[64], line[128];
+	size_t bytes = 0;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	while (fgets(line, sizeof(line), f))
+		if (strncmp(line, key, sizeof(key) - 1) == 0)
+			bytes = strtoul(line + sizeof(key) - 1, NULL, 10);
+	(void)fclose(f);
+	return bytes;
+}
+
+size_t core_memory(const struct core *c, const struct bpf_object *object)
+{
+	const struct bpf_map *map;
+	size_t bytes = 0;
+
+	bpf_object__for_each_map(map, object)
+	{
+		const struct bpf_map *shared = core_map(c, map);
+
+		/* An object's copies of the shared maps are other fds of the same maps. */
+		if (bpf_map__fd(map) >= 0 && (!shared || shared == map))
+			bytes += map_memory(bpf_map__fd(map));
+	}
+	return bytes;
 }
 
 /* Sizes are the configuration's. */

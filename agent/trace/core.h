@@ -18,6 +18,7 @@ struct core {
 	struct bpf_link *exec_link;                  /* NULL: not attached */
 	int events, counters, control, progs, execs; /* fds of its maps */
 	struct keyed keyed;                          /* what its maps hold of live operations */
+	const struct bpf_map *pending;               /* propagation's, not ours; NULL: it is off */
 	struct control *control_word;                /* mmapped */
 	struct attach_kernel kernel;
 };
@@ -35,6 +36,8 @@ void core_close(struct core *c);
 /* The map of core's that is to be in the place of a library's `map`, or NULL: it is the library's
  * own. */
 const struct bpf_map *core_map(const struct core *c, const struct bpf_map *map);
+/* Bytes of locked kernel memory of an object's own maps, from fdinfo. */
+size_t core_memory(const struct core *c, const struct bpf_object *object);
 /* All places of one file, for one process, in one link. 0 or -errno. */
 int core_link(struct bpf_link **out, const struct bpf_program *prog, int pid, const char *path,
 	      const struct core_places *places) must_check;

@@ -27,6 +27,10 @@ struct go_field {
 	const char *field; /* "Method"; empty: the size of the type */
 };
 
+/* What the agent can be asked for that costs hits: a part may exist for one of them alone, and its
+ * probes are attached only where the feature is on. */
+#define FEATURE_PROPAGATION 0x01 /* outbound trace context: agent/propagate/ */
+
 /* What a library can do in a binary, whole or not at all: if one of its probes or fields is
  * missing, the part is off, and the reason and `lost` are reported. A probe is attached when one
  * part that names it is whole; go_slot.parts tells the probes which parts are. */
@@ -35,6 +39,7 @@ struct go_part {
 	uint32_t probes;  /* bit n: probes[n] */
 	uint64_t fields;  /* bit n: fields[n] */
 	const char *lost; /* what the user does not get without it, one clause */
+	uint32_t feature; /* FEATURE_*: off as long as that is; 0: always tried */
 };
 
 /* What decode() may use beside the event. All of it is the caller's and lives as long as the batch.

@@ -127,7 +127,7 @@ static void judge_parts(struct plan_lib *l)
 	l->parts = l->probes = 0;
 	for (size_t i = 0; i < l->lib->nparts; i++) {
 		const struct go_part *part = &l->lib->parts[i];
-		bool whole = true;
+		bool whole = !(part->feature & ~l->features);
 
 		for (size_t k = 0; k < l->lib->nprobes; k++)
 			if (part->probes >> k & 1 && l->states[k] != PLAN_PROBE_FOUND)
@@ -232,7 +232,8 @@ static int plan_sdk(struct plan *p, size_t i, struct gobin *g)
 	return err;
 }
 
-int plan_make_for(struct plan **out, struct gobin *g, const struct lib *const *libs, size_t n)
+int plan_make_for(struct plan **out, struct gobin *g, const struct lib *const *libs, size_t n,
+		  uint32_t features)
 {
 	const struct gobin_info *info = gobin_info(g);
 	struct sizes s = measure(libs, n);
@@ -249,8 +250,13 @@ int plan_make_for(struct plan **out, struct gobin *g, const struct lib *const *l
 	err = n ? resolve(p, g, &s) : 0;
 	if (err)
 		return err;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		p->libs[i].features = features;
 		plan_lib(p, i, g);
+		for (size_t k = 0; k < libs[i]->nparts; k++)
+			if (p->libs[i].parts >> k & 1)
+				p->features |= libs[i]->parts[k].feature;
+	}
 	for (size_t i = 0; i < n && !err; i++)
 		err = plan_sdk(p, i, g);
 	if (err)
@@ -272,14 +278,19 @@ int plan_make_for(struct plan **out, struct gobin *g, const struct lib *const *l
 	return 0;
 }
 
-int plan_make(struct plan **out, struct gobin *g)
+int plan_make(struct plan **out, struct gobin *g, uint32_t features)
 {
-	return plan_make_for(out, g, __start_libs, lib_count());
+	return plan_make_for(out, g, __start_libs, lib_count(), features);
 }
 
 void plan_free(struct plan **p)
 {
 	free(take(*p));
+}
+
+static const char *feature_name(uint32_t feature)
+{
+	return feature & FEATURE_PROPAGATION ? "propagation" : "a feature";
 }
 
 const char *plan_missing(const struct plan_lib *p, size_t part, char *buf, size_t size)
@@ -292,6 +303,10 @@ const char *plan_missing(const struct plan_lib *p, size_t part, char *buf, size_
 	};
 	const struct go_part *want = &p->lib->parts[part];
 
+	if (want->feature & ~p->features) {
+		(void)snprintf(buf, size, "%s is off", feature_name(want->feature & ~p->features));
+		return buf;
+	}
 	for (size_t k = 0; k < p->lib->nprobes; k++) {
 		const struct gobin_func *f = &p->funcs[k];
 

@@ -22,6 +22,7 @@ enum plan_probe {
 struct plan_lib {
 	const struct lib *lib;
 	uint32_t parts;             /* bit n: lib->parts[n] is whole */
+	uint32_t features;          /* FEATURE_* that are on */
 	uint32_t probes;            /* bit n: lib->probes[n] will be attached */
 	struct gobin_func *funcs;   /* lib->nprobes; name NULL: not found */
 	enum plan_probe *states;    /* lib->nprobes */
@@ -36,6 +37,7 @@ struct plan_place {
 };
 
 struct plan {
+	uint32_t features;     /* FEATURE_* that were on, and that a whole part of it serves */
 	struct plan_lib *libs; /* one for each library, in order of lib_at() */
 	size_t nlibs;
 	struct plan_place *places; /* in the order in which they are attached: ends before begins */
@@ -44,11 +46,12 @@ struct plan {
 				range without load bias */
 };
 
-/* Resolves every library's functions and fields in g. 0 or -errno. Pure; any thread. */
-int plan_make(struct plan **out, struct gobin *g) must_check;
+/* Resolves every library's functions and fields in g; parts of a feature (FEATURE_*) that is not in
+ * `features` are off. 0 or -errno. Pure; any thread. */
+int plan_make(struct plan **out, struct gobin *g, uint32_t features) must_check;
 /* The same for the n libraries given (at most LIBS_MAX). */
-int plan_make_for(struct plan **out, struct gobin *g, const struct lib *const *libs,
-		  size_t n) must_check;
+int plan_make_for(struct plan **out, struct gobin *g, const struct lib *const *libs, size_t n,
+		  uint32_t features) must_check;
 void plan_free(struct plan **p);
 #define auto_plan __attribute__((cleanup(plan_free)))
 /* Whether the probes can read the library's field i in this binary: it was found, and no further

@@ -47,6 +47,8 @@ def chart_options():
 
 def value_schema(option):
     """The JSON schema of an option's value in the configuration file."""
+    if option.type == "ENUM" and "off" in option.allowed.split():
+        return {"enum": [*option.allowed.split(), False]}  # what YAML makes of an unquoted off
     if option.type == "ENUM":
         return {"enum": option.allowed.split()}
     if option.type == "BOOL":

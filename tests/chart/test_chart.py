@@ -143,6 +143,7 @@ def test_the_schema_has_every_option_of_the_agent():
     {"config": {"nonsense": 1}},
     {"config": {"kubelet": {"tls": {"mode": "none"}}}},
     {"config": {"log": {"level": "loud"}}},
+    {"config": {"propagation": "write"}},
     {"config": {"otlp": {"timeout": "soon"}}},
     {"config": {"batch": {"spans": 0}}},
     {"config": {"admin": {"port": 0}}},
@@ -187,6 +188,18 @@ def test_the_agent_gets_four_capabilities_and_nothing_else():
     assert security["capabilities"] == {"drop": ["ALL"], "add": ["BPF", "PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH"]}
     assert security["privileged"] is False and security["allowPrivilegeEscalation"] is False
     assert security["readOnlyRootFilesystem"] is True and security["runAsUser"] == 0
+
+
+@pytest.mark.parametrize("mode,more", [("headers", ["NET_ADMIN"]), ("off", []), (False, [])], ids=str)
+def test_propagation_adds_one_capability_and_only_when_asked_for(tmp_path, mode, more):
+    """An unquoted off is a boolean to YAML: the agent is given the word."""
+    values = {"config": {"propagation": mode}}
+    text = rendered(tmp_path, values)
+    (container,) = one(text, "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    assert container["securityContext"]["capabilities"]["add"] == ["BPF", "PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH", *more]
+    file = one(text, "ConfigMap")["data"]["config.yaml"]
+    assert f"propagation: {mode or 'off'}" in file.replace('"', "").replace("'", ""), file
+    assert ("NET_ADMIN" in notes(tmp_path, values)) == bool(more)
 
 
 def test_the_cluster_role_is_nodes_pods_unless_asked():

@@ -85,7 +85,7 @@ static int attach_to(struct attached **out, struct attach *a, int pid, int exe)
 
 	err = gobin_open(&g, dup(exe), &refused);
 	if (!err)
-		err = plan_make(&plan, g);
+		err = plan_make(&plan, g, 0);
 	if (!err)
 		err = literals_new(&with.literals, dup(exe), gobin_info(g)->ro_offset,
 				   gobin_info(g)->ro_size);

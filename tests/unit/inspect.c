@@ -154,7 +154,7 @@ Test(inspect, bytes_of_the_file_do_not_reach_the_terminal_raw)
 	size_t n = 0;
 	FILE *f = open_memstream(&out, &n);
 
-	cr_assert_eq(plan_make(&p, g), 0);
+	cr_assert_eq(plan_make(&p, g, ~0u), 0);
 	inspect_text(f, &(struct inspect){ .name = "evil\033[2Jname", .g = g, .plan = p });
 	(void)fclose(f);
 	cr_assert_eq(strncmp(out, "evil?[2Jname", 12), 0);

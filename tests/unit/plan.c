@@ -11,11 +11,12 @@ static const char *const main_symbols[] = { "runtime.no_such_function", "runtime
 static const char *const close_symbols[] = { "os.(*File).Close", NULL };
 static const char *const missing_symbols[] = { "no/such.(*Thing).Call", "no/such.Call", NULL };
 
-enum { PROBE_MAIN, PROBE_CLOSE, PROBE_MISSING };
+enum { PROBE_MAIN, PROBE_CLOSE, PROBE_MISSING, PROBE_FEATURE };
 static const struct go_probe probes[] = {
 	{ "main", main_symbols, "enter_main", NULL },
 	{ "close", close_symbols, "enter_close", "leave_close" },
 	{ "missing", missing_symbols, "enter_missing", NULL },
+	{ "feature", close_symbols, "enter_feature", NULL },
 };
 
 enum { FIELD_GOID, FIELD_PATH, FIELD_MISSING, FIELD_SIZE };
@@ -26,15 +27,23 @@ static const struct go_field fields[] = {
 	{ "no/such.Type", "" },
 };
 
-enum { PART_MAIN, PART_CLOSE, PART_FUNCTION_MISSING, PART_FIELD_MISSING, PART_SIZE_MISSING };
+enum {
+	PART_MAIN,
+	PART_CLOSE,
+	PART_FUNCTION_MISSING,
+	PART_FIELD_MISSING,
+	PART_SIZE_MISSING,
+	PART_OF_FEATURE
+};
 static const struct go_part parts[] = {
-	[PART_MAIN] = { "main", 1u << PROBE_MAIN, 1u << FIELD_GOID, "nothing" },
-	[PART_CLOSE] = { "close", 1u << PROBE_CLOSE, 1u << FIELD_PATH | 1u << FIELD_GOID,
-			 "nothing" },
-	[PART_FUNCTION_MISSING] = { "missing", 1u << PROBE_MAIN | 1u << PROBE_MISSING, 0,
-				    "nothing" },
-	[PART_FIELD_MISSING] = { "field", 1u << PROBE_MAIN, 1u << FIELD_MISSING, "nothing" },
-	[PART_SIZE_MISSING] = { "size", 1u << PROBE_MAIN, 1u << FIELD_SIZE, "nothing" },
+	[PART_MAIN] = { "main", 1u << PROBE_MAIN, 1u << FIELD_GOID, "nothing", 0 },
+	[PART_CLOSE] = { "close", 1u << PROBE_CLOSE, 1u << FIELD_PATH | 1u << FIELD_GOID, "nothing",
+			 0 },
+	[PART_FUNCTION_MISSING] = { "missing", 1u << PROBE_MAIN | 1u << PROBE_MISSING, 0, "nothing",
+				    0 },
+	[PART_FIELD_MISSING] = { "field", 1u << PROBE_MAIN, 1u << FIELD_MISSING, "nothing", 0 },
+	[PART_SIZE_MISSING] = { "size", 1u << PROBE_MAIN, 1u << FIELD_SIZE, "nothing", 0 },
+	[PART_OF_FEATURE] = { "feature", 1u << PROBE_FEATURE, 0, "nothing", FEATURE_PROPAGATION },
 };
 
 static const struct lib whole = {
@@ -51,7 +60,7 @@ static const struct lib none = {
 	.name = "none",
 	.probes = probes + PROBE_MISSING,
 	.nprobes = 1,
-	.parts = (const struct go_part[]){ { "none", 1, 0, "everything" } },
+	.parts = (const struct go_part[]){ { .name = "none", .probes = 1, .lost = "everything" } },
 	.nparts = 1,
 };
 
@@ -86,7 +95,7 @@ static const struct lib no_sdk = {
 	.nprobes = 1,
 	.fields = fields,
 	.nfields = 1,
-	.parts = (const struct go_part[]){ { "none", 1, 0, "everything" } },
+	.parts = (const struct go_part[]){ { .name = "none", .probes = 1, .lost = "everything" } },
 	.nparts = 1,
 	.sdk = &toy_sdk,
 };
@@ -106,14 +115,19 @@ static struct gobin *open_binary(const char *path)
 	return g;
 }
 
-static struct plan *plan_of(const char *path)
+static struct plan *plan_with(const char *path, uint32_t features)
 {
 	struct gobin *g = open_binary(path);
 	struct plan *p = NULL;
 
-	cr_assert_eq(plan_make_for(&p, g, libs, ARRAY_SIZE(libs)), 0, "%s", path);
+	cr_assert_eq(plan_make_for(&p, g, libs, ARRAY_SIZE(libs), features), 0, "%s", path);
 	gobin_close(&g);
 	return p;
+}
+
+static struct plan *plan_of(const char *path)
+{
+	return plan_with(path, 0);
 }
 
 static void for_each_binary(void (*check)(const char *path, const struct plan *p))
@@ -149,6 +163,27 @@ static void check_parts(const char *path, const struct plan *p)
 Test(plan, a_part_is_whole_when_all_its_functions_and_fields_are_there)
 {
 	for_each_binary(check_parts);
+}
+
+static void check_feature(const char *path, const struct plan *off)
+{
+	struct plan *on = plan_with(path, FEATURE_PROPAGATION);
+	char why[128];
+
+	cr_assert_eq(off->libs[1].probes >> PROBE_FEATURE & 1, 0);
+	cr_assert_eq(off->features, 0);
+	cr_assert_str_eq(plan_missing(&off->libs[1], PART_OF_FEATURE, why, sizeof(why)),
+			 "propagation is off");
+	cr_assert_eq(on->libs[1].probes, off->libs[1].probes | 1u << PROBE_FEATURE);
+	cr_assert_eq(on->nplaces, off->nplaces + 1);
+	cr_assert_eq(on->features, FEATURE_PROPAGATION);
+	cr_assert_str_empty(plan_missing(&on->libs[1], PART_OF_FEATURE, why, sizeof(why)));
+	plan_free(&on);
+}
+
+Test(plan, a_part_of_a_feature_is_attached_only_while_the_feature_is_on)
+{
+	for_each_binary(check_feature);
 }
 
 /* The byte that an x86 RET begins with. */
@@ -225,7 +260,7 @@ Test(plan, a_library_whose_tables_are_too_long_is_refused)
 
 	cr_assert_eq(glob("/usr/lib/go-1.*/bin/go", 0, NULL, &found), 0);
 	g = open_binary(found.gl_pathv[0]);
-	cr_assert_eq(plan_make_for(&p, g, bad, 2), -EINVAL);
+	cr_assert_eq(plan_make_for(&p, g, bad, 2, 0), -EINVAL);
 	cr_assert_null(p);
 	gobin_close(&g);
 	globfree(&found);
@@ -266,8 +301,8 @@ Test(plan, of_an_sdk_the_probes_learn_the_types_of_its_spans_in_that_binary)
 		auto_plan struct plan *with = NULL, *without = NULL;
 		uint64_t types[2], goid;
 
-		cr_assert_eq(plan_make_for(&with, g, some, 2), 0);
-		cr_assert_eq(plan_make_for(&without, g, others, 1), 0);
+		cr_assert_eq(plan_make_for(&with, g, some, 2, 0), 0);
+		cr_assert_eq(plan_make_for(&without, g, others, 1, 0), 0);
 		cr_assert_eq(gobin_types(g, toy_sdk.types, 2, types), 0);
 		goid = with->libs[1].fields[0].offset;
 		cr_assert(types[0] && types[1] && types[0] != types[1] && goid);

@@ -83,8 +83,19 @@ annotations:
 {{- .Values.existingConfigMap | default (include "spoor.fullname" .) }}
 {{- end }}
 
+{{- /* The words on and off are booleans to YAML: an unquoted `propagation: off` is meant as the word. */}}
 {{- define "spoor.configFile" -}}
-{{- tpl (toYaml .Values.config) . }}
+{{- $config := deepCopy .Values.config }}
+{{- if kindIs "bool" (get $config "propagation") }}
+{{- $_ := set $config "propagation" "off" }}
+{{- end }}
+{{- tpl (toYaml $config) . }}
+{{- end }}
+
+{{- /* Separated by commas. Watching sockets, to put headers into requests, needs one more. */}}
+{{- define "spoor.capabilities" -}}
+{{- $mode := get .Values.config "propagation" | default "off" | toString }}
+{{- join "," (ternary .Values.privileges.capabilities (append .Values.privileges.capabilities "NET_ADMIN" | uniq) (eq $mode "off")) }}
 {{- end }}
 
 {{- define "spoor.adminPort" -}}
@@ -119,7 +130,7 @@ annotations:
 
 {{- define "spoor.securityContext" -}}
 {{- $generated := dict "runAsUser" 0 "privileged" false "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true }}
-{{- $_ := set $generated "capabilities" (dict "drop" (list "ALL") "add" .Values.privileges.capabilities) }}
+{{- $_ := set $generated "capabilities" (dict "drop" (list "ALL") "add" (include "spoor.capabilities" . | splitList ",")) }}
 {{- if and .Values.privileges.appArmorProfile (include "spoor.appArmorField" .) }}
 {{- $_ := set $generated "appArmorProfile" .Values.privileges.appArmorProfile }}
 {{- end }}

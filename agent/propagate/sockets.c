@@ -1,0 +1,169 @@
+/* The connections that a process has already: each descriptor is borrowed, its socket goes into the
+ * map, and the descriptor back. */
+#include "propagate/object.h"
+
+#include "base/config.h"
+
+#include <bpf/bpf.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#define LISTENERS_MAX 64
+#define TRIES         3
+#define TRY_AGAIN_NS  20000000
+
+/* Local ports on which the process listens: connections to them are not its own. */
+struct listeners {
+	uint16_t ports[LISTENERS_MAX];
+	size_t n;
+};
+
+/* /proc/PID/status may be read by everybody, /proc/PID/fd only with one capability more. */
+static int fd_limit(const struct propagate *p, int pid)
+{
+	char path[PATH_MAX], line[256];
+	int n = 0;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "%s/%d/status", p->cfg->proc_root, pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f) && strncmp(line, "FDSize:", 7) != 0)
+		;
+	if (f) {
+		if (strncmp(line, "FDSize:", 7) == 0)
+			n = (int)strtol(line + 7, NULL, 10);
+		(void)fclose(f);
+	}
+	return n;
+}
+
+static int int_option(int fd, int option)
+{
+	int value = 0;
+	socklen_t n = sizeof(value);
+
+	return getsockopt(fd, SOL_SOCKET, option, &value, &n) ? -1 : value;
+}
+
+static int port_of(const struct sockaddr_storage *a)
+{
+	if (a->ss_family == AF_INET)
+		return ntohs(((const struct sockaddr_in *)a)->sin_port);
+	return a->ss_family == AF_INET6 ? ntohs(((const struct sockaddr_in6 *)a)->sin6_port) : -1;
+}
+
+static int local_port(int fd)
+{
+	struct sockaddr_storage a = { 0 };
+	socklen_t n = sizeof(a);
+
+	return getsockname(fd, (struct sockaddr *)&a, &n) ? -1 : port_of(&a);
+}
+
+static bool is_connected(int fd)
+{
+	struct sockaddr_storage a = { 0 };
+	socklen_t n = sizeof(a);
+
+	return getpeername(fd, (struct sockaddr *)&a, &n) == 0 && port_of(&a) > 0;
+}
+
+static bool is_listened_on(const struct listeners *l, int port)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->ports[i] == port)
+			return true;
+	return false;
+}
+
+/* A copy of the process's descriptor if it is a TCP socket, else -1. */
+static int borrow(int pidfd, int i)
+{
+	int fd = (int)syscall(SYS_pidfd_getfd, pidfd, i, 0);
+
+	if (fd >= 0 && int_option(fd, SO_PROTOCOL) != IPPROTO_TCP) {
+		(void)close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* First the map, then the mark: what is written before is not looked at. A map that another agent,
+ * or we in an earlier life, had the socket in may be on its way out: -EBUSY for a moment. */
+static int add_one(const struct propagate *p, int fd, uint64_t cookie,
+		   const struct propagate_socket *owner)
+{
+	const struct timespec wait = { 0, TRY_AGAIN_NS };
+	struct propagate_socket mark = *owner;
+	uint64_t value = (uint64_t)fd;
+	int err = -EBUSY;
+
+	for (int i = 0; i < TRIES && err == -EBUSY; i++) {
+		if (i)
+			(void)nanosleep(&wait, NULL);
+		err = bpf_map_update_elem(p->sockets, &cookie, &value, BPF_NOEXIST) ? -errno : 0;
+	}
+	if (err && err != -EEXIST)
+		return err;
+	mark.since_ns = now_ns();
+	return bpf_map_update_elem(p->owners, &fd, &mark, BPF_ANY) ? -errno : 0;
+}
+
+static bool is_owners(const struct propagate *p, int fd, const struct propagate_socket *owner)
+{
+	struct propagate_socket mark;
+
+	return bpf_map_lookup_elem(p->owners, &fd, &mark) == 0 && mark.slot == owner->slot &&
+	       mark.generation == owner->generation;
+}
+
+static bool add_or_remove(const struct propagate *p, int fd, const struct propagate_socket *owner,
+			  bool add)
+{
+	uint64_t cookie = 0;
+	socklen_t n = sizeof(cookie);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &n))
+		return false;
+	if (add)
+		return add_one(p, fd, cookie, owner) == 0;
+	if (!is_owners(p, fd, owner))
+		return false;
+	(void)bpf_map_delete_elem(p->owners, &fd);
+	return bpf_map_delete_elem(p->sockets, &cookie) == 0;
+}
+
+size_t propagate_sockets(const struct propagate *p, int pid, int pidfd,
+			 const struct propagate_socket *owner, bool add)
+{
+	int limit = fd_limit(p, pid);
+	struct listeners listeners = { .n = 0 };
+	size_t done = 0;
+
+	for (int i = 0; i < limit && listeners.n < LISTENERS_MAX; i++) {
+		auto_close int fd = borrow(pidfd, i);
+
+		if (fd >= 0 && int_option(fd, SO_ACCEPTCONN) == 1)
+			listeners.ports[listeners.n++] = (uint16_t)local_port(fd);
+	}
+	for (int i = 0; i < limit; i++) {
+		auto_close int fd = borrow(pidfd, i);
+
+		if (fd >= 0 && is_connected(fd) && !is_listened_on(&listeners, local_port(fd)) &&
+		    add_or_remove(p, fd, owner, add))
+			done++;
+	}
+	return done;
+}
