@@ -23,6 +23,7 @@ struct header_found {
 			      yet */
 	__u64 h2_settings; /* 1: look for Http2-Settings as well, 2: it is there */
 	__u64 ro_lo, ro_hi;
+	__u64 unread;    /* not 0: a key that may be one of them could not be read */
 	__u64 b3_wanted; /* not 0: the B3 headers as well; what follows counts only then */
 	struct b3_values b3;
 };
@@ -69,7 +70,7 @@ static __always_inline void header_want(struct header_found *f, const struct go_
 
 	f->agent = f->parent = f->state = f->authority = none;
 	f->agent_key = agent_key;
-	f->h2_settings = 0;
+	f->h2_settings = f->unread = 0;
 	f->ro_lo = s->ro_lo;
 	f->ro_hi = s->ro_hi;
 	f->b3_wanted = s->inbound & INBOUND_B3;
@@ -117,14 +118,17 @@ GO_APART int header_slot(struct header_found *f, __u64 key, __u64 key_len, __u64
 	 * interest. */
 	if (f->agent_key && key - f->ro_lo < f->ro_hi - f->ro_lo)
 		return 0;
-	if (go_read(k, key_len == 14 ? 11 : cap(key_len, 12), key))
+	if (go_read(k, key_len == 14 ? 11 : cap(key_len, 12), key)) {
+		f->unread = 1;
 		return 0;
+	}
 	k[0] |= KEY_LOWER;
 	if (k[0] == KEY_USER_AGE && k[1] == KEY_NT) {
 		f->agent = found;
 		if (key - f->ro_lo < f->ro_hi - f->ro_lo) /* else its memory may become another's */
 			f->agent_key = key;
-	} else if (k[0] == KEY_TRACEPAR && k[1] == KEY_ENT && key_len == 11) {
+	} else if (k[0] == KEY_TRACEPAR && (k[1] | (KEY_LOWER & 0xffffff)) == KEY_ENT &&
+		   key_len == 11) {
 		f->parent = found;
 	} else if (k[0] == KEY_TRACESTA && k[1] == KEY_TE) {
 		f->state = found;

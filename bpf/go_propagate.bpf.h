@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
- * go_propagate.bpf.h - how a library hands over what is to be put onto the wire: a connection of the
- * traced program, and the ids. Costs six reads and one hash insert.
+ * go_propagate.bpf.h - how a library hands over what is to be put onto the wire: a connection of
+ * the traced program, and the ids. Costs six reads and one hash insert.
  *
  * Sources: net/{fd_unix,tcpsock,ip}.go (netFD, TCPAddr, IP). */
 #pragma once
@@ -15,19 +15,13 @@ struct {
 	__type(value, struct propagate_pending);
 } pending SEC(".maps");
 
-/* Fields that a library needs to name a connection; they go into its own list. */
-#define GO_SOCKET_FIELDS(X)                                                                        \
-	X(FD_LADDR, "net.netFD", "laddr")                                                          \
-	X(FD_RADDR, "net.netFD", "raddr")                                                          \
-	X(ADDR_IP, "net.TCPAddr", "IP")                                                            \
-	X(ADDR_PORT, "net.TCPAddr", "Port")
-
+/* Offsets that name a connection: net.netFD's laddr and raddr, net.TCPAddr's IP and Port. */
 struct go_socket_fields {
 	__u16 laddr, raddr, ip, port;
 };
 
-/* The *TCPAddr at `addr`: four words of address as the kernel has them, and the port. The family, or
- * 0: it is none. */
+/* The *TCPAddr at `addr`: four words of address as the kernel has them, and the port. The family,
+ * or 0: it is none. */
 static __always_inline __u32 go_tcp_addr(__u32 ip[4], __u64 *port,
 					 const struct go_socket_fields *at, __u64 addr)
 {
@@ -75,7 +69,7 @@ static __always_inline void go_propagate_nothing(const struct propagate_key *k)
 }
 
 /* Announces that a request with this method ("": GET) is about to be written on that connection,
- * and that ev's span is to be its receiver's parent. */
+ * and that ev's span is to be its receiver's parent. After go_propagate_nothing(). */
 GO_APART int go_propagate(const struct propagate_key *k, const struct event *ev, __u64 method,
 			  __u64 method_len)
 {
@@ -83,7 +77,6 @@ GO_APART int go_propagate(const struct propagate_key *k, const struct event *ev,
 
 	if (!k || !ev)
 		return -1;
-	go_propagate_nothing(k);
 	p.at_ns = bpf_ktime_get_ns();
 	p.ports = k->ports;
 	p.sampled = ev->flags & EVENT_SAMPLED ? 1 : 0;

@@ -379,3 +379,5 @@ int net_http_client_end(struct pt_regs *ctx)
 	k = op_key(ctx, &c);
 	return end_in(ctx, s, &k);
 }
+
+#include "send.bpf.h"

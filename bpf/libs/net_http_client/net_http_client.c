@@ -14,7 +14,7 @@
 		__VA_ARGS__, NULL                                                                  \
 	}
 
-enum { CALL, XNET_CALL };
+enum { CALL, XNET_CALL, SEND };
 
 static const struct go_probe probes[] = {
 	[CALL] = { .name = "call",
@@ -26,6 +26,9 @@ static const struct go_probe probes[] = {
 					   "golang.org/x/net/http2.(*Transport).RoundTripOpt"),
 			.enter = "net_http_client_xnet_begin",
 			.leave = "net_http_client_end" },
+	[SEND] = { .name = "send http/1",
+		   .symbols = SYMBOLS("net/http.(*persistConn).roundTrip"),
+		   .enter = "net_http_client_send" },
 };
 
 #define X(id, t, f) [F_##id] = { .type = (t), .field = (f) },
@@ -50,6 +53,12 @@ static const struct go_part parts[] = {
 	  .probes = P(XNET_CALL),
 	  .fields = COMMON | F(XNET_OWN),
 	  .lost = "no spans of requests that the program sends by golang.org/x/net/http2" },
+	{ .name = "client traceparent (http/1)",
+	  .probes = P(CALL) | P(SEND),
+	  .fields = COMMON | F(PCONN_CONN) | F(TREQ_REQUEST) | F(FD_LADDR) | F(FD_RADDR) |
+		    F(ADDR_IP) | F(ADDR_PORT),
+	  .lost = "requests go out without a traceparent",
+	  .feature = FEATURE_PROPAGATION },
 };
 
 /* The strings of a record, in the order in which they lie in it. */

@@ -29,6 +29,12 @@
 	X(URL_PATH, "net/url.URL", "Path")                                                         \
 	X(URL_RAW_PATH, "net/url.URL", "RawPath")                                                  \
 	X(URL_QUERY, "net/url.URL", "RawQuery")                                                    \
+	X(PCONN_CONN, "net/http.persistConn", "conn")                                              \
+	X(TREQ_REQUEST, "net/http.transportRequest", "Request")                                    \
+	X(FD_LADDR, "net.netFD", "laddr")                                                          \
+	X(FD_RADDR, "net.netFD", "raddr")                                                          \
+	X(ADDR_IP, "net.TCPAddr", "IP")                                                            \
+	X(ADDR_PORT, "net.TCPAddr", "Port")                                                        \
 	X(OP_ERROR_ERR, "net.OpError", "Err")                                                      \
 	X(XNET_OWN, "golang.org/x/net/http2.ClientConn", "hbuf") /* it does not hand over to       \
 								    net/http */

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+ * send.bpf.h - outbound trace context of HTTP/1: once an attempt, on the goroutine of the call,
+ * when its connection is known and nothing of it is written yet. A part of net_http_client.bpf.c.
+ */
+#pragma once
+#include "go_propagate.bpf.h"
+
+static __always_inline int is_tcp_conn(const struct go_type_name *t)
+{
+	return go_type_is(t, 12, GO_TEXT8('*', 'n', 'e', 't', '.', 'T', 'C', 'P'),
+			  GO_TEXT8('C', 'o', 'n', 'n', 0, 0, 0, 0), 0);
+}
+
+static __always_inline int is_tls_conn(const struct go_type_name *t)
+{
+	return go_type_is(t, 9, GO_TEXT8('*', 't', 'l', 's', '.', 'C', 'o', 'n'),
+			  GO_TEXT8('n', 0, 0, 0, 0, 0, 0, 0), 0);
+}
+
+/* Names the socket of the *persistConn. 0, or -1: the request's bytes are not what is written to a
+ * socket (TLS, a connection of the program's own making), counted. */
+GO_APART int send_socket(struct scratch *b, const struct go_slot *s, struct propagate_key *k,
+			 __u64 pc)
+{
+	const struct go_socket_fields at = { s ? s->at[F_FD_LADDR] : 0, s ? s->at[F_FD_RADDR] : 0,
+					     s ? s->at[F_ADDR_IP] : 0, s ? s->at[F_ADDR_PORT] : 0 };
+	__u64 conn[2], fd, fields;
+
+	if (!b || !s || !k)
+		return -1;
+	if (go_read(conn, sizeof(conn), pc + s->at[F_PCONN_CONN]) ||
+	    go_type_name(&b->name, s, conn[0])) {
+		count(propagation_unreadable);
+		return -1;
+	}
+	if (!is_tcp_conn(&b->name)) {
+		if (is_tls_conn(&b->name))
+			count(propagation_tls);
+		else
+			count(propagation_connection);
+		return -1;
+	}
+	__builtin_memcpy(&fields, &at, sizeof(fields));
+	if (go_read(&fd, 8, conn[1]) || go_socket(k, fd, fields)) { /* TCPConn{conn{fd}} */
+		count(propagation_unreadable);
+		return -1;
+	}
+	return 0;
+}
+
+/* Whether the request has a traceparent of the program's own, in whatever case. 1, 0, or -1: it
+ * cannot be told. */
+GO_APART int send_is_own(struct scratch *b, const struct go_slot *s, __u64 header)
+{
+	struct header_walk w = {};
+
+	if (!b || !s)
+		return -1;
+	header_want(&b->found, s, 0);
+	b->found.b3_wanted = 0;
+	w.found = &b->found;
+	w.slot = s;
+	w.buf = &b->group;
+	if (header_find(&w, header))
+		return -1;
+	return b->found.parent.ptr ? 1 : b->found.unread ? -1 : 0;
+}
+
+static __always_inline void send_in(struct pt_regs *ctx, const struct go_slot *s, struct cookie c,
+				    struct scratch *b)
+{
+	struct propagate_key k = { .slot = c.slot, .generation = c.generation };
+	struct op_key ok = op_key(ctx, &c);
+	const struct op *op = bpf_map_lookup_elem(&net_http_client_ops, &ok);
+	__u64 req, header, goid = 0;
+	struct go_str method;
+	int own;
+
+	if (send_socket(b, s, &k, GO_P1(ctx)))
+		return;
+	go_propagate_nothing(&k);
+	(void)go_read(&goid, 8, GO_G(ctx) + s->at[F_G_GOID]);
+	if (!op || !op->active || op->ev.goid != goid) {
+		count(propagation_no_span);
+		return;
+	}
+	if (go_read(&req, 8, GO_P2(ctx) + s->at[F_TREQ_REQUEST]) ||
+	    go_read(&header, 8, req + s->at[F_REQ_HEADER]) ||
+	    go_read(&method, sizeof(method), req + s->at[F_REQ_METHOD])) {
+		count(propagation_unreadable);
+		return;
+	}
+	own = send_is_own(b, s, header);
+	if (own > 0)
+		count(propagation_own);
+	else if (own < 0)
+		count(propagation_unreadable);
+	else
+		go_propagate(&k, &op->ev, method.ptr, method.len);
+}
+
+/* func (pc *persistConn) roundTrip(req *transportRequest) (resp *Response, err error) */
+SEC("uprobe.multi")
+int net_http_client_send(struct pt_regs *ctx)
+{
+	struct cookie c;
+	const struct go_slot *s = go_slot(ctx, &c);
+	struct scratch *b;
+
+	if (!s)
+		return 0;
+	b = net_http_client_scratch_take();
+	if (!b)
+		return 0;
+	send_in(ctx, s, c, b);
+	net_http_client_scratch_put(b);
+	return 0;
+}
