@@ -21,6 +21,8 @@
 #define KIND_STRUCT   25
 #define NAME_EMBEDDED 0x08
 
+#define TYPE_VALUE_SIZE 48 /* of context.valueCtx */
+
 #define TYPE_NESTED 4  /* embedded structs that are looked into */
 #define TYPE_STEPS  64 /* fields that are looked at, in all of them */
 #define TYPE_AT_MAX 4096
@@ -113,8 +115,7 @@ GO_APART int ctx_type_learn(const struct op_key *k, __u64 inter)
 {
 	struct type_walk w = {};
 	struct ctx_type found = {};
-	__u64 itab[2], type;
-	__u8 kind;
+	__u64 itab[2], type, fields;
 
 	if (!k || go_read(itab, sizeof(itab), k->id + ITAB_INTER))
 		return -1;
@@ -122,11 +123,16 @@ GO_APART int ctx_type_learn(const struct op_key *k, __u64 inter)
 		return -1;
 	w.inter = found.inter = itab[0];
 	type = itab[1];
-	if (go_read(&kind, 1, type + TYPE_KIND))
+	/* From here on itab is room to read into: the stack is short. */
+	if (go_read(itab, 1, type + TYPE_KIND))
 		return -1;
-	if ((kind & 31) == KIND_POINTER && go_read(&type, 8, type + TYPE_ELEM))
+	if ((*(const __u8 *)itab & 31) == KIND_POINTER && go_read(&type, 8, type + TYPE_ELEM))
 		return -1;
-	if (!type_open(&w, type, 0) && bpf_loop(TYPE_STEPS, type_step, &w, 0) < TYPE_STEPS)
+	if (go_read(itab, 8, type) || type_open(&w, type, 0))
+		return bpf_map_update_elem(&ctx_types, k, &found, BPF_ANY);
+	fields = w.n;
+	if (bpf_loop(TYPE_STEPS, type_step, &w, 0) < TYPE_STEPS)
 		found.step = type_parent(&w);
+	found.value = found.step == 1 && fields == 3 && itab[0] == TYPE_VALUE_SIZE;
 	return bpf_map_update_elem(&ctx_types, k, &found, BPF_ANY);
 }

@@ -198,6 +198,10 @@ static __always_inline void go_sample(struct event *ev, const struct go_slot *s)
 static __always_inline void go_identify(struct event *ev, const struct go_slot *s,
 					struct go_random *r)
 {
+	if (ev->sdk & SDK_LEFT) { /* it is that span of the SDK's */
+		set_u64(ev->span_id, *(const __u64 *)ev->parent_id);
+		return;
+	}
 	r->a += 0x9e3779b97f4a7c15ULL;
 	set_u64(ev->span_id, random_mix(r->a) ?: 1);
 	if (!(ev->flags & (EVENT_REMOTE | EVENT_LOCAL))) {

@@ -12,11 +12,16 @@
 #define LIVE_INNER  2
 #define LIVE_STEP   0x100
 
+/* struct live_op.covered */
+#define COVERED_LIB  1 /* another library of ours: see go_cover() */
+#define COVERED_SDK  2 /* the program's own SDK; the ids are still ours */
+#define COVERED_SPAN 3 /* the same, and the ids are those of its span */
+
 /* An operation that others may have as their parent. */
 struct live_op {
 	__u32 active; /* 0: none */
 	__u8 flags;   /* EVENT_SAMPLED, EVENT_REMOTE */
-	__u8 covered; /* another library sends this operation's span: see go_cover() */
+	__u8 covered; /* COVERED_*: somebody else sends this operation's span */
 	__u16 pad;
 	__u64 ctx;   /* outer: data pointer of the context.Context it lends; 0: none */
 	__u64 depth; /* inner: bytes of stack above the function that began it */
@@ -48,7 +53,7 @@ struct lent {
  * made from. */
 struct ctx_type {
 	__u32 step; /* 1 + offset of its parent in what the data pointer points to; 0: unknown */
-	__u32 pad;
+	__u32 value; /* 1: {Context; key, val any}, as context.WithValue makes it */
 	__u64 inter; /* the itab's interface type, which is context.Context */
 };
 

@@ -8,7 +8,8 @@
  * of the same goroutine (2); the live one that the goroutine served which started this one (3, an
  * inference, marked EVENT_STARTED). 1 and 2 are right or absent: the walk from a context to its
  * parent steps only over types of which the program's own metadata say where it is. An operation
- * that has ended lends no more. */
+ * that has ended lends no more. A span of the program's own SDK that stands nearer in the chain of
+ * contexts than the operation is the parent, as it is for the SDK itself, ended or not. */
 #pragma once
 #include "ctx_type.bpf.h"
 #include "go.h"
@@ -136,8 +137,8 @@ GO_APART int go_lend(const struct event *ev, __u64 ctx, __u32 how)
 	return 0;
 }
 
-/* The operation that goroutine ev->goid serves has ended and lends no more. True: another library
- * sends its span. keep: more requests may come on this connection. */
+/* The operation that goroutine ev->goid serves has ended and lends no more. COVERED_*, 0: its span
+ * is to be sent. keep: more requests may come on this connection. */
 static __always_inline int go_unlend(const struct event *ev, int keep)
 {
 	struct op_key k = { .slot = ev->cookie.slot, .id = ev->goid };
@@ -147,7 +148,7 @@ static __always_inline int go_unlend(const struct event *ev, int keep)
 
 	if (!l)
 		return 0;
-	covered = l->outer.active & LIVE_KIND && l->outer.covered;
+	covered = l->outer.active & LIVE_KIND ? l->outer.covered : 0;
 	live_end(&l->outer);
 	if (keep)
 		return covered;
@@ -211,6 +212,8 @@ GO_APART int go_leave(const struct event *ev, const struct go_g *g, const struct
 
 #define WALK_NONE  0
 #define WALK_FOUND 1
+#define WALK_SPAN  3 /* a context holds a span of the program's own SDK: data */
+#define WALK_NOT_RECORDED 4 /* the same, and it is one that the SDK's sampler left out */
 #define WALK_ENDED 2 /* the context is one of a connection, and of a request of it that is over */
 
 struct walk {
@@ -219,8 +222,11 @@ struct walk {
 	__u64 own;        /* context that the operation of this goroutine lends, 0: none */
 	__u64 goid;       /* in: of this goroutine; out: of the one whose operation was found */
 	__u64 inter;
+	__u64 span_type, none_type; /* in: as in struct go_sdk; 0: spans are not looked for */
 	__u32 slot, result;
 };
+
+#define VALUE_AT 32 /* in context.valueCtx {Context; key, val any} */
 
 /* A context that is lent: does the operation still live? */
 static __always_inline int walk_lent(struct walk *w, const struct lent *lent)
@@ -237,6 +243,23 @@ static __always_inline int walk_lent(struct walk *w, const struct lent *lent)
 		w->result = WALK_ENDED;
 	}
 	return w->result;
+}
+
+/* The value of a context.WithValue: is it a span? */
+static __noinline int walk_value(struct walk *w)
+{
+	__u64 v[2];
+
+	if (!w || go_read(v, sizeof(v), w->data + VALUE_AT))
+		return 0;
+	if (v[0] == w->span_type)
+		w->result = WALK_SPAN;
+	else if (v[0] == w->none_type)
+		w->result = WALK_NOT_RECORDED;
+	else
+		return 0;
+	w->data = v[1];
+	return 1;
 }
 
 static long walk_step(__u32 i, struct walk *w)
@@ -267,6 +290,8 @@ static long walk_step(__u32 i, struct walk *w)
 	if (!type->step || (w->inter && type->inter != w->inter))
 		return 1;
 	w->inter = type->inter;
+	if (type->value && w->span_type && walk_value(w))
+		return 1;
 	if (go_read(up, sizeof(up), w->data + type->step - 1)) {
 		count(reads_contexts);
 		return 1;
@@ -291,18 +316,21 @@ static __always_inline int parent_is(struct event *ev, const struct live_op *o)
 {
 	__u32 active = *(const volatile __u32 *)&o->active;
 	__u64 trace[2], span;
-	__u8 flags;
+	__u8 flags, covered;
 
-	if (!(active & LIVE_KIND) || o->covered)
+	if (!(active & LIVE_KIND) || o->covered == COVERED_LIB)
 		return 0;
 	order();
 	trace[0] = *(const __u64 *)o->trace_id;
 	trace[1] = *(const __u64 *)(o->trace_id + 8);
 	span = id_of(o->span_id);
 	flags = o->flags;
+	covered = o->covered;
 	order();
 	if (*(const volatile __u32 *)&o->active != active)
 		return 0;
+	if (covered)
+		ev->sdk |= SDK_PARENT;
 	set_u64(ev->trace_id, trace[0]);
 	set_u64(ev->trace_id + 8, trace[1]);
 	set_u64(ev->parent_id, span);
@@ -337,6 +365,84 @@ static __always_inline int parent_started(struct event *ev, const struct go_g *g
 	return 1;
 }
 
+/* ---- spans of the program's own SDK ---- */
+
+/* otel/trace.SpanKind */
+#define SPAN_KIND_SERVER   2
+#define SPAN_KIND_CLIENT   3
+#define SPAN_KIND_PRODUCER 4
+
+static __always_inline void walk_for_spans(struct walk *w, const struct go_slot *s)
+{
+	w->span_type = s->sdk.span;
+	w->none_type = s->sdk.none;
+}
+
+static __always_inline __u64 span_kind(const struct go_slot *s, const struct walk *w)
+{
+	__u64 kind;
+
+	if (w->result != WALK_SPAN || go_read(&kind, 8, w->data + s->sdk.kind_at))
+		return 0;
+	return kind;
+}
+
+/* Makes the span that the walk has found the parent of ev. */
+static __always_inline int parent_span(struct event *ev, const struct go_slot *s,
+				       const struct walk *w)
+{
+	__u64 c[4]; /* trace id, span id, flags */
+
+	if (go_read(c, sizeof(c),
+		    w->data + (w->result == WALK_SPAN ? s->sdk.span_at : s->sdk.none_at)) ||
+	    !(c[0] | c[1]) || !c[2])
+		return 0;
+	set_u64(ev->trace_id, c[0]);
+	set_u64(ev->trace_id + 8, c[1]);
+	set_u64(ev->parent_id, c[2]);
+	ev->flags |= EVENT_LOCAL | (c[3] & 1 ? EVENT_SAMPLED : 0);
+	ev->sdk |= SDK_PARENT;
+	return 1;
+}
+
+/* The same for an operation that calls out: a client's span of the SDK's is one of this very call,
+ * and what a call of ours that is under way has made of that span is nearer. */
+static __noinline int parent_of_call(struct event *ev, const struct go_slot *s,
+					  const struct walk *w, const struct live_op *inner)
+{
+	__u64 kind;
+
+	if (!ev || !s || !w)
+		return 0;
+	kind = span_kind(s, w);
+	if (!parent_span(ev, s, w))
+		return 0;
+	if (inner && id_of(inner->parent_id) == id_of(ev->parent_id)) {
+		ev->sdk = 0;
+		(void)parent_is(ev, inner);
+	} else if (s->sdk.leave && (kind == SPAN_KIND_CLIENT || kind == SPAN_KIND_PRODUCER)) {
+		ev->sdk |= SDK_LEFT;
+	}
+	return 1;
+}
+
+/* The operation that a server begins with the context {itab, data} is one of which the SDK has begun
+ * a span already. True: ev has its ids, and is left to it. Before go_identify(). */
+GO_APART int go_left(struct event *ev, const struct go_slot *s, __u64 itab, __u64 data)
+{
+	struct walk w = { .itab = itab, .data = data };
+
+	if (!ev || !s || !s->sdk.leave)
+		return 0;
+	w.slot = ev->cookie.slot;
+	walk_for_spans(&w, s);
+	if (go_walk(&w) != WALK_SPAN || span_kind(s, &w) != SPAN_KIND_SERVER ||
+	    !parent_span(ev, s, &w))
+		return 0;
+	ev->sdk |= SDK_LEFT;
+	return 1;
+}
+
 /* The parent of the operation that begins on goroutine g and was given the context {itab, data} (0,
  * 0: none): trace id, parent id, EVENT_LOCAL, EVENT_SAMPLED as the parent has it, EVENT_STARTED by
  * rule 3. Needs ev->cookie; leaves ev alone where there is no parent. Returns EVENT_LOCAL or 0. */
@@ -346,6 +452,7 @@ GO_APART int go_parent(struct event *ev, const struct go_slot *s, const struct g
 	struct walk w = { .itab = itab, .data = data };
 	const struct live_op *inner = NULL;
 	const struct live *own, *l;
+	int found;
 
 	if (!ev || !s || !g)
 		return 0;
@@ -358,7 +465,11 @@ GO_APART int go_parent(struct event *ev, const struct go_slot *s, const struct g
 		if (own->inner.active & LIVE_KIND && own->inner.depth < g->depth)
 			inner = &own->inner;
 	}
-	if (go_walk(&w) == WALK_FOUND) {
+	walk_for_spans(&w, s);
+	found = go_walk(&w);
+	if (found >= WALK_SPAN && parent_of_call(ev, s, &w, inner))
+		return EVENT_LOCAL;
+	if (found == WALK_FOUND) {
 		l = live_of(w.slot, w.goid);
 		/* A call that this goroutine is in, on behalf of the same operation, is nearer. */
 		if (l && parent_is(ev, &l->outer)) {
@@ -396,7 +507,7 @@ GO_APART int go_cover(struct event *ev, __u64 itab, __u64 data)
 	if (!l || !(l->outer.active & LIVE_KIND))
 		return 0;
 	o = &l->outer;
-	o->covered = 1;
+	o->covered = COVERED_LIB;
 	__builtin_memcpy(ev->trace_id, o->trace_id, sizeof(ev->trace_id));
 	__builtin_memcpy(ev->parent_id, o->parent_id, sizeof(ev->parent_id));
 	ev->flags &= ~(EVENT_SAMPLED | EVENT_REMOTE);

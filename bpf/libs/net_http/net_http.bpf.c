@@ -186,6 +186,15 @@ GO_APART int mark_panic(struct op *op, const struct go_slot *s, __u64 g)
 	return 0;
 }
 
+/* The program's own SDK sends its span: a short record says only that. */
+static __always_inline void leave(struct op *op, int covered)
+{
+	if (covered < COVERED_SDK)
+		return;
+	op->rec.ev.sdk |= SDK_LEFT;
+	op->rec.ev.flags &= ~EVENT_SAMPLED;
+}
+
 /* Ends the operation of this goroutine, if one is open. last: the entry ends with it. */
 static __always_inline int end(struct pt_regs *ctx, int how, __u64 writer, int last)
 {
@@ -215,7 +224,8 @@ static __always_inline int end(struct pt_regs *ctx, int how, __u64 writer, int l
 			mark_panic(op, s, GO_G(ctx));
 		if (how == END_DONE && op->rec.ev.flags & EVENT_PANICKED)
 			how = END_UNWOUND;
-		if (covered)
+		leave(op, covered);
+		if (covered == COVERED_LIB)
 			count(ops_covered);
 		else if ((b = net_http_scratch_take()) != NULL) {
 			op_end(op, s, b, how);
@@ -292,10 +302,10 @@ int net_http_hijack(struct pt_regs *ctx)
 	b = net_http_scratch_take();
 	if (!b)
 		return 0;
+	leave(op, go_unlend(&op->rec.ev, 1));
 	if (!is_handover(op, s, b))
 		op_end(op, s, b, END_HIJACKED);
 	net_http_scratch_put(b);
-	(void)go_unlend(&op->rec.ev, 1);
 	op->active = 0;
 	return 0;
 }

@@ -153,6 +153,7 @@ GO_APART int op_begin(struct op *op, const struct go_slot *s, struct scratch *b,
 	r.buf = &b->req;
 	ev = &op->rec.ev;
 	ev->flags = 0;
+	ev->sdk = 0;
 	op->method = request_str(s, &r, METHOD);
 	/* A connection's address is one string, so its pointer stays the same, and its text where
 	 * it is. */
