@@ -52,7 +52,7 @@ struct lent {
 /* An implementation of context.Context, key {slot, itab}: where it holds the context that it was
  * made from. */
 struct ctx_type {
-	__u32 step; /* 1 + offset of its parent in what the data pointer points to; 0: unknown */
+	__u32 step;  /* 1 + offset of its parent in what the data pointer points to; 0: unknown */
 	__u32 value; /* 1: {Context; key, val any}, as context.WithValue makes it */
 	__u64 inter; /* the itab's interface type, which is context.Context */
 };

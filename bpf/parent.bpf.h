@@ -210,11 +210,11 @@ GO_APART int go_leave(const struct event *ev, const struct go_g *g, const struct
 
 /* ---- the walk from a context to a live operation ---- */
 
-#define WALK_NONE  0
-#define WALK_FOUND 1
-#define WALK_SPAN  3 /* a context holds a span of the program's own SDK: data */
+#define WALK_NONE         0
+#define WALK_FOUND        1
+#define WALK_SPAN         3 /* a context holds a span of the program's own SDK: data */
 #define WALK_NOT_RECORDED 4 /* the same, and it is one that the SDK's sampler left out */
-#define WALK_ENDED 2 /* the context is one of a connection, and of a request of it that is over */
+#define WALK_ENDED        2 /* the context is one of a connection, and of a request of it that is over */
 
 struct walk {
 	__u64 itab, data; /* where the walk is */
@@ -408,7 +408,7 @@ static __always_inline int parent_span(struct event *ev, const struct go_slot *s
 /* The same for an operation that calls out: a client's span of the SDK's is one of this very call,
  * and what a call of ours that is under way has made of that span is nearer. */
 static __noinline int parent_of_call(struct event *ev, const struct go_slot *s,
-					  const struct walk *w, const struct live_op *inner)
+				     const struct walk *w, const struct live_op *inner)
 {
 	__u64 kind;
 
@@ -426,8 +426,8 @@ static __noinline int parent_of_call(struct event *ev, const struct go_slot *s,
 	return 1;
 }
 
-/* The operation that a server begins with the context {itab, data} is one of which the SDK has begun
- * a span already. True: ev has its ids, and is left to it. Before go_identify(). */
+/* The operation that a server begins with the context {itab, data} is one of which the SDK has
+ * begun a span already. True: ev has its ids, and is left to it. Before go_identify(). */
 GO_APART int go_left(struct event *ev, const struct go_slot *s, __u64 itab, __u64 data)
 {
 	struct walk w = { .itab = itab, .data = data };

@@ -5,7 +5,6 @@
 #include "otel_sdk.h"
 #include "parent.bpf.h"
 
-
 /* The live operation of a server to which the context {itab, data} leads; without such a context
  * that of this goroutine. */
 static __always_inline struct live_op *serving(const struct go_slot *s, const struct cookie *c,
@@ -46,8 +45,8 @@ int otel_sdk_new(struct pt_regs *ctx)
 	return 0;
 }
 
-/* func (s *recordingSpan) runtimeTrace(ctx context.Context) context.Context: once for each span that
- * is recorded, when it has all its ids. */
+/* func (s *recordingSpan) runtimeTrace(ctx context.Context) context.Context: once for each span
+ * that is recorded, when it has all its ids. */
 SEC("uprobe.multi")
 int otel_sdk_started(struct pt_regs *ctx)
 {
