@@ -6,6 +6,7 @@
 #include "go.h"
 #include "go_header.bpf.h"
 #include "go_type.bpf.h"
+#include "parent.bpf.h"
 
 /* One call, from its begin to its end: both on one goroutine. Transports may call each other (a
  * registered protocol, x/net's below net/http's), so the call is also known by how deep in the
@@ -86,17 +87,32 @@ GO_APART int own_header(struct scratch *b, const struct go_slot *s)
 	return ev->flags & EVENT_REMOTE;
 }
 
-static __always_inline void begin_ids(struct scratch *b, const struct go_slot *s)
+static __always_inline void begin_ids(struct scratch *b, const struct go_slot *s,
+				      const struct go_g *g)
 {
 	struct event *ev = &b->op.ev;
 	struct go_random r;
+	__u64 parent, trace[2];
+	__u8 sampled;
 
+	go_parent(ev, s, g, go_u64(&b->buf, s->at[F_REQ_CTX]),
+		  go_u64(&b->buf, s->at[F_REQ_CTX] + 8));
+	parent = id_of(ev->parent_id);
+	sampled = ev->flags & EVENT_SAMPLED;
+	ev->flags &= ~EVENT_SAMPLED;
+	trace[0] = id_of(ev->trace_id);
+	trace[1] = id_of(ev->trace_id + 8);
 	if (own_header(b, s)) {
 		ev->flags &= ~EVENT_REMOTE;
 		set_u64(ev->span_id, *(const __u64 *)ev->parent_id);
-		set_u64(ev->parent_id, 0);
+		if (trace[0] != id_of(ev->trace_id) || trace[1] != id_of(ev->trace_id + 8)) {
+			parent = 0; /* the program's own trace */
+			ev->flags &= ~(EVENT_LOCAL | EVENT_STARTED);
+		}
+		set_u64(ev->parent_id, parent);
 		return;
 	}
+	ev->flags |= sampled;
 	random_seed(&r);
 	go_identify(ev, s, &r);
 }
@@ -116,6 +132,7 @@ static __always_inline int begin_in(struct pt_regs *ctx, const struct go_slot *s
 	const struct op *open = bpf_map_lookup_elem(&net_http_client_ops, &k);
 	struct op *op = &b->op;
 	struct place p;
+	struct go_g g;
 
 	*op = (struct op){ .active = 1 };
 	op->ev.start_ns = bpf_ktime_get_boot_ns();
@@ -140,7 +157,10 @@ static __always_inline int begin_in(struct pt_regs *ctx, const struct go_slot *s
 	op->response = go_u64(&b->buf, s->at[F_REQ_RESPONSE]);
 	op->method = go_str(&b->buf, s->at[F_REQ_METHOD]);
 	op->length = request_length(&b->buf, s);
-	begin_ids(b, s);
+	g = (struct go_g){ .goid = p.goid, .depth = p.depth };
+	if (s->at[F_G_PARENT_GOID] != GO_ABSENT)
+		(void)go_read(&g.parent, 8, GO_G(ctx) + s->at[F_G_PARENT_GOID]);
+	begin_ids(b, s, &g);
 	(void)share_put(&net_http_client_ops, &k, op);
 	return 0;
 }

@@ -1,0 +1,44 @@
+"""The agent, a real collector, and the program that calls itself in random trees."""
+import json
+
+import pytest
+
+from harness import gobuild
+from harness.paths import TESTS
+from harness.wait import until
+
+TREES = TESTS / "e2e" / "parents" / "trees"
+
+
+class Rig:
+    def __init__(self, node, **options):
+        self.node, self.collector = node, node.collector()
+        self.agent = node.agent(self.collector, **options)
+
+    def trees(self, version, requests, seed=1):
+        """Lets the program make that many calls: (what it says of each by id, spans of clients by id, spans of servers by id)."""
+        target = self.node.run(gobuild.build(TREES, go=version))
+        self.agent.wait_traced(target.pid)
+        target.process.record("ports")
+        target.process.popen.stdin.write(f"go {requests} {seed}\n".encode())
+        target.process.popen.stdin.flush()
+        target.process.record("done", timeout=120)
+        calls = {r["call"]["id"]: r["call"] for r in target.process.records if "call" in r}
+        served = sum(not c["error"] for c in calls.values())
+
+        def mine():
+            return [s for s in self.collector.spans() if s.resource.get("container.id") == target.container.id]
+        until(lambda: len(mine()) >= len(calls) + served, 30, lambda: f"{len(calls)} calls and {served} requests arrive "
+              f"({len(mine())} did); dropped {self.agent.dropped()}; {json.dumps(self.agent.process_state(target.pid))}")
+        target.stop()
+        return calls, mine()
+
+
+@pytest.fixture(scope="module")
+def rig(shared):
+    return Rig(shared)
+
+
+@pytest.fixture(scope="session")
+def rig_of():
+    return Rig

@@ -1,0 +1,86 @@
+"""Ten thousand calls in random trees: what is exported is what the program did, wherever that can be known; nothing is wrong
+that claims to be certain; what is missing and what the third rule gets wrong is counted and printed."""
+from collections import Counter, defaultdict
+
+import pytest
+
+from harness.gobuild import VERSIONS
+from harness.otlp import CLIENT, SERVER
+
+CALLS = 10_000
+# Classes of calls (trees/main.go): whether `by` may be the parent, and whether there may be none.
+MAY_BE, MAY_LACK = {"exact", "known", "infer", "shared"}, {"none", "known", "infer", "shared", "late"}
+
+
+def node_of(span):
+    return int((span.attrs["url.full"] if span.kind == CLIENT else span.attrs["url.path"]).rsplit("/n/", 1)[1])
+
+
+def by_node(spans, kind):
+    found = defaultdict(list)
+    for span in spans:
+        if span.kind == kind:
+            found[node_of(span)].append(span)
+    return found
+
+
+class Trees:
+    """What was exported, beside what was done."""
+
+    def __init__(self, calls, spans):
+        self.calls = calls
+        self.clients, self.servers = by_node(spans, CLIENT), by_node(spans, SERVER)
+        self.server_of = {s.span_id: node for node, found in self.servers.items() for s in found}
+        self.wrong, self.tally = [], defaultdict(Counter)
+
+    def parent_of(self, span):
+        """The node that is its parent; 0: it is a root; None: a span that is not there."""
+        return self.server_of.get(span.parent_id) if span.parent_id else 0
+
+    def check_call(self, call):
+        (span,) = self.clients[call["id"]]
+        parent, inferred = self.parent_of(span), span.attrs.get("spoor.parent") == "goroutine"
+        right = parent == call["by"] if parent else call["class"] in MAY_LACK
+        if parent:
+            (server,) = self.servers[parent]
+            right = right and server.trace_id == span.trace_id and call["class"] in MAY_BE
+        what = "missing" if not parent else "right" if right else "wrong"
+        self.tally[call["class"]][f"{what} (inferred)" if inferred else what] += 1
+        if not right and not (inferred and call["class"] in ("shared", "late", "infer")):
+            self.wrong.append((call, parent, inferred))
+        if inferred and call["class"] not in ("infer", "shared", "late", "known"):
+            self.wrong.append((call, parent, "inferred"))
+
+    def check(self):
+        for call in self.calls.values():
+            assert len(self.clients[call["id"]]) == 1, (call, self.clients[call["id"]])
+            served = len(self.servers[call["id"]])
+            assert served == 1 or (call["error"] and not served), (call, served)
+        for call in self.calls.values():
+            self.check_call(call)
+        ways = Counter((c["way"], c["proto"], p and "wrong" or "missing") for c, p, _ in self.wrong)
+        assert not self.wrong, f"{len(self.wrong)} of {len(self.calls)}: {ways.most_common(20)}; e.g. {self.wrong[:5]}"
+        for node in self.server_of.values():
+            assert not self.servers[node][0].parent_id, "nobody sends a traceparent here"
+
+    def report(self, version):
+        inferred = Counter()
+        for tally in self.tally.values():
+            for what, n in tally.items():
+                if "inferred" in what:
+                    inferred[what.split()[0]] += n
+        of = {c: ", ".join(f"{n} {what}" for what, n in sorted(t.items())) for c, t in sorted(self.tally.items())}
+        lacking = sum(t["missing"] for c, t in self.tally.items() if c not in ("none", "late"))
+        deserving = sum(sum(t.values()) for c, t in self.tally.items() if c not in ("none", "late"))
+        wrong = inferred["wrong"] / max(1, sum(inferred.values()))
+        print(f"\nGo {version}: {len(self.calls)} calls; absent {lacking} of {deserving} that have one ({lacking / deserving:.1%}); "
+              f"third rule wrong {inferred['wrong']} of {sum(inferred.values())} ({wrong:.1%})")
+        for name, text in of.items():
+            print(f"  {name}: {text}")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_exported_trees_are_the_true_ones(rig, version):
+    trees = Trees(*rig.trees(version, CALLS))
+    trees.check()
+    trees.report(version)
