@@ -56,16 +56,18 @@ static void end_now(int sig)
 	_exit(128 + sig); /* nothing stays behind: probes and maps live by file descriptors */
 }
 
-/* From here on another signal, or the alarm, ends the process at once. A handler, for process 1 of
- * a PID namespace ignores what has none. */
-static void arm_second_signal(const sigset_t *set, uint64_t timeout_ms)
+/* From here on the alarm ends the process at once, and another signal, if there was a first one: an
+ * agent that could not start ends anyway. A handler, for process 1 of a PID namespace ignores what
+ * has none. */
+static void arm_second_signal(const sigset_t *set, bool first, uint64_t timeout_ms)
 {
 	struct sigaction sa = { .sa_handler = end_now };
 
 	(void)sigaction(SIGTERM, &sa, NULL);
 	(void)sigaction(SIGINT, &sa, NULL);
 	(void)sigaction(SIGALRM, &sa, NULL);
-	(void)pthread_sigmask(SIG_UNBLOCK, set, NULL);
+	if (first)
+		(void)pthread_sigmask(SIG_UNBLOCK, set, NULL);
 	(void)alarm((unsigned)(timeout_ms / 1000) + STOP_GRACE_S);
 }
 
@@ -242,7 +244,7 @@ static int run(struct agent *a)
 			 (double)a->cfg->shutdown_timeout / 1000);
 		deadline = now_ns() + a->cfg->shutdown_timeout * 1000000;
 	}
-	arm_second_signal(&set, a->cfg->shutdown_timeout);
+	arm_second_signal(&set, !err, a->cfg->shutdown_timeout);
 	stop_stages(a, deadline);
 	if (!err)
 		agent_summary();

@@ -7,6 +7,9 @@
 
 #define FILE_MAX (1 << 20)
 #define GROUPS   64 /* more than there are groups of options */
+#define ITEMS_MAX                                                                                  \
+	4096         /* of one list or mapping; each key of a mapping is compared with the others */
+#define DEPTH_MAX 32 /* libyaml takes quadratic time for more and more of it */
 
 struct reader {
 	yaml_parser_t parser;
@@ -16,7 +19,7 @@ struct reader {
 		char path[OPTION_NAME];
 		int line;
 	} groups[GROUPS];
-	size_t ngroups;
+	size_t ngroups, depth;
 	bool broken; /* the parser has given up */
 };
 
@@ -33,14 +36,32 @@ static int line_of(const yaml_event_t *e)
 	return (int)e->start_mark.line + 1;
 }
 
-/* The next event, or false at a syntax error, which is reported. */
+static bool starts(const yaml_event_t *e)
+{
+	return e->type == YAML_MAPPING_START_EVENT || e->type == YAML_SEQUENCE_START_EVENT;
+}
+
+static bool ends(const yaml_event_t *e)
+{
+	return e->type == YAML_MAPPING_END_EVENT || e->type == YAML_SEQUENCE_END_EVENT;
+}
+
+/* The next event, or false at a syntax error or where it nests too deep, which is reported. */
 static bool next(struct reader *r, yaml_event_t *e)
 {
 	memset(e, 0, sizeof(*e));
 	if (r->broken)
 		return false;
-	if (yaml_parser_parse(&r->parser, e))
-		return true;
+	if (yaml_parser_parse(&r->parser, e)) {
+		r->depth += starts(e);
+		r->depth -= ends(e);
+		if (r->depth <= DEPTH_MAX)
+			return true;
+		error_at(r, line_of(e), "nested deeper than %d", DEPTH_MAX);
+		yaml_event_delete(e);
+		r->broken = true;
+		return false;
+	}
 	r->broken = true;
 	error_at(r, (int)r->parser.problem_mark.line + 1, "not YAML: %s%s%s",
 		 r->parser.problem ? r->parser.problem : "unreadable",
@@ -51,17 +72,15 @@ static bool next(struct reader *r, yaml_event_t *e)
 /* Skips the rest of the node that e begins. */
 static void skip(struct reader *r, const yaml_event_t *e)
 {
-	size_t depth = e->type == YAML_MAPPING_START_EVENT || e->type == YAML_SEQUENCE_START_EVENT;
+	size_t depth = starts(e);
 
 	while (depth > 0) {
 		auto_event yaml_event_t inner;
 
 		if (!next(r, &inner))
 			return;
-		depth += inner.type == YAML_MAPPING_START_EVENT ||
-			 inner.type == YAML_SEQUENCE_START_EVENT;
-		depth -= inner.type == YAML_MAPPING_END_EVENT ||
-			 inner.type == YAML_SEQUENCE_END_EVENT;
+		depth += starts(&inner);
+		depth -= ends(&inner);
 	}
 }
 
@@ -167,13 +186,21 @@ static void read_items(struct reader *r, const struct option *o, int line)
 	const struct place at = { .from = FROM_FILE, .line = line };
 	size_t errors = r->s->errors;
 	struct list items = { 0 };
+	bool full = false;
 
 	for (;;) {
 		auto_event yaml_event_t e;
 
-		if (!next(r, &e) || e.type == YAML_SEQUENCE_END_EVENT ||
-		    e.type == YAML_MAPPING_END_EVENT)
+		if (!next(r, &e) || ends(&e))
 			break;
+		if (items.n == ITEMS_MAX) {
+			if (!full)
+				error_at(r, line_of(&e), "%s: more than %d entries", o->key,
+					 ITEMS_MAX);
+			full = true;
+			skip(r, &e);
+			continue;
+		}
 		(o->type == OPTION_MAP ? add_pair : add_item)(r, &e, o->key, &items);
 	}
 	if (errors == r->s->errors)

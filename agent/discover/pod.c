@@ -6,7 +6,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#define PODS_MAX 8192 /* a node has 110 by default, 500 at the most */
+#define PODS_MAX  8192        /* a node has 110 by default, 500 at the most */
+#define OTHER_MAX (64u << 10) /* bytes of what a list has beside its pods */
 
 struct container_row {
 	const struct container *container;
@@ -74,16 +75,17 @@ static int expect(struct parser *p, char c)
 /* One JSON value, wherever it is. Trees are made of one pod at a time: a whole list takes ten times
  * its text. NUL is allowed: anybody may write one into an annotation or an argument of a pod, and
  * it must not hide the other pods of the node. */
-static int value(struct parser *p, json_t **out)
+static int value_within(struct parser *p, size_t most, json_t **out)
 {
 	json_error_t error;
+	size_t n;
 	json_t *j;
 
 	if (next_byte(p) < 0)
 		return stop(p, -ENODATA, "the JSON ends too early, after %zu bytes",
 			    (size_t)(p->end - p->json));
-	j = json_loadb(p->at, (size_t)(p->end - p->at),
-		       JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL, &error);
+	n = (size_t)(p->end - p->at) < most ? (size_t)(p->end - p->at) : most;
+	j = json_loadb(p->at, n, JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL, &error);
 	if (!j) {
 		enum json_error_code code = json_error_code(&error);
 		size_t at = (size_t)(p->at - p->json) +
@@ -91,6 +93,11 @@ static int value(struct parser *p, json_t **out)
 
 		if (code == json_error_out_of_memory)
 			return -ENOMEM;
+		if (n == most &&
+		    (code == json_error_premature_end_of_input || (size_t)error.position >= n))
+			return stop(p, -EBADMSG,
+				    "JSON, byte %zu: too much that is no pod: this is no PodList",
+				    (size_t)(p->at - p->json));
 		/* A word or number that is cut short is an "invalid token" to the parser. */
 		if (code == json_error_premature_end_of_input || at >= (size_t)(p->end - p->json))
 			return stop(p, -ENODATA, "the JSON ends too early, after %zu bytes",
@@ -100,6 +107,11 @@ static int value(struct parser *p, json_t **out)
 	p->at += error.position;
 	*out = j;
 	return 0;
+}
+
+static int value(struct parser *p, json_t **out)
+{
+	return value_within(p, SIZE_MAX, out);
 }
 
 static int add_pod(struct parser *p, const json_t *item)
@@ -154,7 +166,7 @@ static int parse_items(struct parser *p)
 static int parse_member(struct parser *p, bool *items)
 {
 	auto_json json_t *key = NULL, *other = NULL;
-	int err = next_byte(p) == '"' ? value(p, &key) : expect(p, '"');
+	int err = next_byte(p) == '"' ? value_within(p, OTHER_MAX, &key) : expect(p, '"');
 
 	if (!err)
 		err = expect(p, ':');
@@ -164,7 +176,7 @@ static int parse_member(struct parser *p, bool *items)
 		*items = true;
 		return parse_items(p);
 	}
-	err = value(p, &other);
+	err = value_within(p, OTHER_MAX, &other);
 	if (!err && strcmp(json_string_value(key), "kind") == 0 &&
 	    (!json_is_string(other) || strcmp(json_string_value(other), "PodList") != 0))
 		return stop(p, -EBADMSG, "this is no PodList");

@@ -27,7 +27,9 @@ struct attach {
 	struct keyed announced;      /* what is about to be written */
 	struct library libs[LIBS_MAX];
 	_Atomic(const char *) disabled[LIBS_MAX]; /* worker writes, anybody reads */
-	pthread_mutex_t counting;                 /* guards the rest */
+	bool again[LIBS_MAX];                     /* disabled for what may pass */
+	struct log_limit refused[LIBS_MAX];
+	pthread_mutex_t counting; /* guards the rest */
 	int ncpus;
 	uint64_t *per_cpu; /* ncpus */
 	uint64_t counted[KERNEL_COUNTERS];
@@ -71,26 +73,42 @@ static void disable_by_config(struct attach *a)
 	}
 }
 
+/* What the kernel lacks now it may have later. */
+static bool may_pass(int err)
+{
+	return err == -ENOMEM || err == -EMFILE || err == -ENFILE || err == -EAGAIN;
+}
+
 /* On first use. True when its programs are behind the dispatcher. */
 static bool ready(struct attach *a, size_t i)
 {
 	const struct lib *lib = lib_at(i);
 	const char *why = NULL;
+	uint64_t skipped;
 	int err;
 
-	if (atomic_load(&a->disabled[i]))
+	if (atomic_load(&a->disabled[i]) && !a->again[i])
 		return false;
 	if (a->libs[i].object)
 		return true;
 	err = library_load(&a->libs[i], lib, i, &a->core, a->cfg, &why);
 	if (!err) {
 		stat_set(bpf_memory, attach_memory(a));
+		if (a->again[i])
+			log_info("%s: is traced from now on", lib->name);
+		atomic_store(&a->disabled[i], NULL);
+		a->again[i] = false;
 		return true;
 	}
 	stat_add(libraries_refused, 1);
+	a->again[i] = may_pass(err);
+	if (a->again[i])
+		why = "there was no memory or file descriptor for its programs";
 	atomic_store(&a->disabled[i], why);
-	log_error("%s: is not traced: %s: %s (log.level debug says more)", lib->name, why,
-		  strerror(-err));
+	if (log_allow(&a->refused[i], &skipped))
+		log_error("%s: is not traced: %s: %s (log.level debug says more)%s", lib->name, why,
+			  strerror(-err),
+			  a->again[i] ? "; it is tried again with the next program" : "");
 	return false;
 }
 

@@ -1,6 +1,7 @@
 /* Needs root: real uprobes on two functions of this program, traced as the library `toy`
  * (tests/bpf). */
 #include "toy_rig.h"
+#include <sys/resource.h>
 #include <time.h>
 
 TestSuite(attach, .init = set_up, .fini = tear_down, .timeout = 60);
@@ -139,6 +140,31 @@ Test(attach, a_library_that_the_verifier_refuses_is_disabled_and_the_others_go_o
 	attach_detach(attach, list, 1);
 	list[0] = follow(getpid(), &slot);
 	cr_assert_eq(stat_get(libraries_refused), 1, "not tried again");
+	attach_detach(attach, list, 1);
+}
+
+Test(attach, a_library_that_the_kernel_had_no_room_for_is_loaded_with_the_next_process)
+{
+	struct attached *list[1] = { NULL };
+	struct rlimit before, now;
+	const char *why = NULL;
+	int next = dup(0);
+	uint16_t slot;
+	size_t n;
+
+	(void)close(next);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	now = before;
+	now.rlim_cur = (rlim_t)next + 3; /* the pidfd and two more */
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &now), 0);
+	cr_assert_eq(attach_process(&list[0], attach, plan, getpid(), "/proc/self/exe", 3, 1, 0, 0,
+				    &n, &why),
+		     -ENODATA);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	cr_assert(strstr(attach_lib_disabled(attach, index_of(&toy)), "no memory or file"));
+	list[0] = follow(getpid(), &slot);
+	cr_assert_eq(hooked, 2);
+	cr_assert_null(attach_lib_disabled(attach, index_of(&toy)));
 	attach_detach(attach, list, 1);
 }
 

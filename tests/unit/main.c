@@ -165,3 +165,17 @@ Test(main, without_capabilities_check_names_each_one_and_fails)
 	cr_assert(strstr(out, "degraded  CAP_DAC_READ_SEARCH"));
 	cr_assert(strstr(out, "missing   uprobe_multi"));
 }
+
+Test(main, a_signal_while_a_failing_start_is_taken_down_is_not_told_as_a_second_one)
+{
+	(void)setenv("WITH",
+		     "python3 -c 'import os, signal, sys; "
+		     "signal.pthread_sigmask(signal.SIG_BLOCK, [15]); os.kill(os.getpid(), 15); "
+		     "os.execvp(sys.argv[1], sys.argv[1:])' "
+		     "setpriv --bounding-set=-all --inh-caps=-all",
+		     1);
+	cr_assert_eq(spoor("agent --kubelet-source none --discovery-pids 1 --admin-port 0"), 1,
+		     "%s", out);
+	cr_assert_not(strstr(out, "second signal"), "%s", out);
+	cr_assert(strstr(out, "level=error"), "%s", out);
+}

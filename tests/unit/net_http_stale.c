@@ -59,7 +59,7 @@ static const struct lib *net_http(void)
 	lib_foreach (it)
 		if (strcmp((*it)->name, "net_http") == 0)
 			return *it;
-	cr_assert_fail("it is not built in");
+	cr_assert(false, "it is not built in");
 	return NULL;
 }
 
@@ -70,7 +70,7 @@ static uint8_t probe_of(const char *program)
 	for (size_t i = 0; i < lib->nprobes; i++)
 		if (strcmp(lib->probes[i].enter, program) == 0)
 			return (uint8_t)i;
-	cr_assert_fail("%s", program);
+	cr_assert(false, "%s", program);
 	return 0;
 }
 

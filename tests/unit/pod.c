@@ -2,6 +2,7 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 #define ID1 "1111111111111111111111111111111111111111111111111111111111111111"
 #define ID2 "2222222222222222222222222222222222222222222222222222222222222222"
@@ -243,6 +244,28 @@ Test(pod, a_list_that_ends_too_early_is_told_from_one_that_is_wrong)
 	refuse("{\"items\": {}}", 13, -EBADMSG, "'[' expected");
 	refuse("{items: []}", 11, -EBADMSG, "'\"' expected");
 	refuse("{\"items\": [{\"\\u0000\": \"a\"}]}", 28, -EBADMSG, "byte");
+}
+
+Test(pod, megabytes_of_what_is_no_pod_are_refused_before_they_are_made_a_tree)
+{
+	size_t big = 12u << 20, n;
+	auto_free char *json = malloc(big + 128);
+	struct rusage before, after;
+
+	n = (size_t)sprintf(json, "{\"kind\": \"PodList\", \"metadata\": [");
+	while (n < big)
+		n += (size_t)sprintf(json + n, "0,");
+	n += (size_t)sprintf(json + n, "0], \"items\": []}");
+	cr_assert_eq(getrusage(RUSAGE_SELF, &before), 0);
+	refuse(json, n, -EBADMSG, "byte 32: too much that is no pod");
+	json[0] = '"'; /* a name without end */
+	memmove(json + 1, json, n - 1);
+	json[0] = '{';
+	json[n - 1] = '"';
+	memset(json + 2, 'a', n - 3);
+	refuse(json, n, -EBADMSG, "too much that is no pod");
+	cr_assert_eq(getrusage(RUSAGE_SELF, &after), 0);
+	cr_assert_lt(after.ru_maxrss - before.ru_maxrss, 24 << 10, "KiB");
 }
 
 Test(pod, nesting_without_end_is_refused)
