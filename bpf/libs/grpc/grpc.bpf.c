@@ -44,12 +44,12 @@ GO_APART __u64 find_metadata(struct learned *l, __u64 ctx)
 	return 0;
 }
 
-/* Headers and ids: what must be known from the start. */
-GO_APART int server_begin(struct op *op, const struct go_slot *s, struct scratch *b, __u64 ctx)
+/* What the inbound metadata say. */
+GO_APART int server_headers(struct op *op, const struct go_slot *s, struct scratch *b,
+			    __u64 metadata)
 {
 	struct header_walk w = {};
 	struct header_found *f;
-	struct go_random random;
 	struct event *ev;
 
 	if (!op || !s || !b)
@@ -60,8 +60,9 @@ GO_APART int server_begin(struct op *op, const struct go_slot *s, struct scratch
 	w.found = f;
 	w.slot = s;
 	w.buf = &b->group;
-	if (header_find(&w, find_metadata(learned_of(s, ev->cookie.slot), ctx)))
+	if (header_find(&w, metadata))
 		count(reads_headers);
+	op->authority = f->authority;
 	if (f->parent.ptr)
 		go_traceparent(ev, f->parent.ptr, f->parent.len);
 	if (ev->flags & EVENT_REMOTE) {
@@ -70,11 +71,19 @@ GO_APART int server_begin(struct op *op, const struct go_slot *s, struct scratch
 	} else if (f->b3_wanted) {
 		f->b3_wanted = go_b3_headers(ev, &f->b3);
 	}
-	op->authority = f->authority;
+	return 0;
+}
+
+GO_APART int server_identify(struct op *op, const struct go_slot *s, struct scratch *b)
+{
+	struct go_random random;
+
+	if (!op || !s || !b)
+		return 0;
 	random_seed(&random);
-	go_identify(ev, s, &random);
-	if (f->b3_wanted)
-		go_b3_decide(ev, s, f->b3_wanted);
+	go_identify(&op->ev, s, &random);
+	if (b->found.b3_wanted)
+		go_b3_decide(&op->ev, s, b->found.b3_wanted);
 	return 0;
 }
 
@@ -86,6 +95,46 @@ static __always_inline __u64 inner_stream(const struct go_slot *s, __u64 stream)
 	return stream;
 }
 
+/* Whether the call is served by way of net/http, as far as that is known: until a first call over
+ * an http2Server has ended, each may be. */
+static __always_inline int is_over_http(const struct op *op, const struct go_slot *s)
+{
+	struct learned *l = learned_of(s, op->ev.cookie.slot);
+
+	return l && l->http2 != op->transport;
+}
+
+static __always_inline void server_begin(struct pt_regs *ctx, const struct go_slot *s,
+					 struct cookie c, struct scratch *b)
+{
+	__u64 start = bpf_ktime_get_boot_ns();
+	struct go_str *in = &b->in; /* the stream's context, itab and data */
+	struct op *op;
+
+	if (go_read(in, sizeof(*in), inner_stream(s, GO_P4(ctx)) + s->at[F_STREAM_CTX])) {
+		count(ops_unreadable);
+		return;
+	}
+	b->k = (struct op_key){ .slot = c.slot, .id = GO_G(ctx) };
+	if (op_make(b, GRPC_OF_SERVER))
+		return;
+	op = bpf_map_lookup_elem(&grpc_server_ops, &b->k);
+	if (!op)
+		return;
+	op->ev.cookie = c;
+	op->ev.kind = GRPC_OF_SERVER;
+	op->stream = GO_P4(ctx);
+	op->transport = GO_P2(ctx);
+	op->ev.goid = op_goid(ctx, s);
+	op->ev.start_ns = start;
+	server_headers(op, s, b, find_metadata(learned_of(s, c.slot), in->len));
+	if (is_over_http(op, s) && go_cover(&op->ev, in->ptr, in->len))
+		b->found.b3_wanted = 0;
+	server_identify(op, s, b);
+	go_lend(&op->ev, in->len, LEND_SELF);
+	op->active = OP_OPEN;
+}
+
 /* func (s *Server) handleStream(t transport.ServerTransport, stream *transport.Stream [or
  * ServerStream]) */
 SEC("uprobe.multi")
@@ -93,38 +142,14 @@ int grpc_server(struct pt_regs *ctx)
 {
 	struct cookie c;
 	const struct go_slot *s = go_slot(ctx, &c);
-	struct op_key k = { .id = GO_G(ctx) };
-	__u64 start = bpf_ktime_get_boot_ns();
 	struct scratch *b;
-	struct go_str in;
-	struct op *op;
 
 	if (!s)
 		return 0;
-	k.slot = c.slot;
-	op = bpf_map_lookup_elem(&grpc_server_ops, &k);
-	if (op && op->active)
-		count(ops_new_begin);
-	if (go_read(&in, sizeof(in), inner_stream(s, GO_P4(ctx)) + s->at[F_STREAM_CTX])) {
-		count(ops_unreadable);
-		return 0;
-	}
 	b = grpc_scratch_take();
 	if (!b)
 		return 0;
-	if (!share_put(&grpc_server_ops, &k, &op_zero))
-		op = bpf_map_lookup_elem(&grpc_server_ops, &k);
-	else
-		op = NULL;
-	if (op) {
-		op->stream = GO_P4(ctx);
-		op->ev.cookie = c;
-		op->ev.kind = GRPC_OF_SERVER;
-		op->ev.goid = op_goid(ctx, s);
-		op->ev.start_ns = start;
-		server_begin(op, s, b, in.len);
-		op->active = 1;
-	}
+	server_begin(ctx, s, c, b);
 	grpc_scratch_put(b);
 	return 0;
 }
@@ -187,6 +212,7 @@ static __always_inline int server_status(struct pt_regs *ctx, int handler)
 	const struct go_slot *s = go_slot(ctx, &c);
 	struct op_key k = { .id = GO_G(ctx) };
 	__u64 peer = 0, req = 0;
+	struct learned *l;
 	struct scratch *b;
 	struct op *op;
 	__u32 at;
@@ -197,12 +223,16 @@ static __always_inline int server_status(struct pt_regs *ctx, int handler)
 	op = bpf_map_lookup_elem(&grpc_server_ops, &k);
 	if (!op || op->stream != GO_P2(ctx))
 		return 0;
+	(void)go_unlend(&op->ev, 0);
 	if (handler && s->at[F_HANDLER_REQ] != GO_ABSENT) {
 		(void)go_read(&req, 8, GO_P1(ctx) + s->at[F_HANDLER_REQ]);
 	} else if (!handler) {
 		at = s->at[F_SERVER_PEER] != GO_ABSENT ? s->at[F_SERVER_PEER]
 						       : s->at[F_SERVER_REMOTE];
 		peer = at != GO_ABSENT ? GO_P1(ctx) + at : 0;
+		l = learned_of(s, c.slot);
+		if (l && l->http2 != op->transport)
+			l->http2 = op->transport;
 	}
 	b = grpc_scratch_take();
 	if (b) {
@@ -236,7 +266,18 @@ static __always_inline int read_cs(struct scratch *b, const struct go_slot *s, _
 	return go_read_struct(&b->cs, s->at[F_CS_SIZE], cs);
 }
 
-GO_APART int client_begin(struct op *op, const struct go_slot *s, struct scratch *b)
+static __always_inline int is_unary(const struct scratch *b, const struct go_slot *s)
+{
+	__u64 desc = go_u64(&b->cs, s->at[F_CS_DESC]);
+	__u8 server = 1, client = 1;
+
+	if (!desc || go_read(&server, 1, desc + s->at[F_DESC_SERVER_STREAMS]) ||
+	    go_read(&client, 1, desc + s->at[F_DESC_CLIENT_STREAMS]))
+		return 0;
+	return !server && !client;
+}
+
+GO_APART int client_identify(struct op *op, const struct go_slot *s, struct scratch *b)
 {
 	struct go_random random;
 
@@ -244,7 +285,41 @@ GO_APART int client_begin(struct op *op, const struct go_slot *s, struct scratch
 		return 0;
 	random_seed(&random);
 	go_identify(&op->ev, s, &random);
+	/* A stream outlives the function that makes it. */
+	op->active = OP_OPEN;
+	if (is_unary(b, s)) {
+		op->active = OP_ENTERED;
+		go_enter(&op->ev, &b->g, &op->entered);
+	}
 	return 0;
+}
+
+static __always_inline void client_begin(struct pt_regs *ctx, const struct go_slot *s,
+					 struct cookie c, struct scratch *b)
+{
+	__u64 start = bpf_ktime_get_boot_ns();
+	struct op *op;
+
+	b->k = (struct op_key){ .slot = c.slot, .id = GO_P1(ctx) };
+	if (go_goroutine(&b->g, s, &b->group, GO_G(ctx), GO_SP(ctx)) || read_cs(b, s, b->k.id)) {
+		count(ops_unreadable);
+		return;
+	}
+	if (!go_u8(&b->cs, s->at[F_CS_FIRST]))
+		return;
+	if (op_make(b, GRPC_OF_CLIENT))
+		return;
+	op = bpf_map_lookup_elem(&grpc_client_ops, &b->k);
+	if (!op)
+		return;
+	op->ev.cookie = c;
+	op->ev.kind = GRPC_OF_CLIENT;
+	op->stream = b->k.id;
+	op->ev.goid = b->g.goid;
+	op->ev.start_ns = start;
+	b->in = go_str(&b->cs, s->at[F_CS_CTX]);
+	go_parent(&op->ev, s, &b->g, b->in.ptr, b->in.len);
+	client_identify(op, s, b);
 }
 
 /* func (cs *clientStream) newAttemptLocked(...): called for the first time, with all that a call
@@ -254,37 +329,14 @@ int grpc_client(struct pt_regs *ctx)
 {
 	struct cookie c;
 	const struct go_slot *s = go_slot(ctx, &c);
-	struct op_key k = { .id = GO_P1(ctx) };
-	__u64 start = bpf_ktime_get_boot_ns();
 	struct scratch *b;
-	struct op *op;
 
 	if (!s)
 		return 0;
-	k.slot = c.slot;
 	b = grpc_scratch_take();
 	if (!b)
 		return 0;
-	if (read_cs(b, s, k.id)) {
-		count(ops_unreadable);
-	} else if (go_u8(&b->cs, s->at[F_CS_FIRST])) {
-		op = bpf_map_lookup_elem(&grpc_client_ops, &k);
-		if (op && op->active)
-			count(ops_new_begin);
-		if (!share_put(&grpc_client_ops, &k, &op_zero))
-			op = bpf_map_lookup_elem(&grpc_client_ops, &k);
-		else
-			op = NULL;
-		if (op) {
-			op->stream = k.id;
-			op->ev.cookie = c;
-			op->ev.kind = GRPC_OF_CLIENT;
-			op->ev.goid = op_goid(ctx, s);
-			op->ev.start_ns = start;
-			client_begin(op, s, b);
-			op->active = 1;
-		}
-	}
+	client_begin(ctx, s, c, b);
 	grpc_scratch_put(b);
 	return 0;
 }
@@ -330,12 +382,13 @@ GO_APART int client_end(struct op *op, const struct go_slot *s, struct scratch *
 
 /* Ends the call of that clientStream, if one is open. failed: only if it has no stream yet. */
 static __always_inline int client_done(void *ctx, const struct go_slot *s, struct op_key k,
-				       __u64 itab, __u64 data, int failed)
+				       struct go_str err, int failed)
 {
 	__u32 at =
 		s->at[F_ATTEMPT_STREAM] != GO_ABSENT ? s->at[F_ATTEMPT_STREAM] : s->at[F_ATTEMPT_S];
 	struct op *op = bpf_map_lookup_elem(&grpc_client_ops, &k);
 	__u64 attempt, stream = 0;
+	struct go_g g = {};
 	struct scratch *b;
 	int ends = 1;
 
@@ -347,14 +400,19 @@ static __always_inline int client_done(void *ctx, const struct go_slot *s, struc
 		if (failed && attempt && at != GO_ABSENT && !go_read(&stream, 8, attempt + at))
 			ends = !stream;
 		if (ends)
-			client_end(op, s, b, error_code(s, itab, data));
+			client_end(op, s, b, error_code(&err, s));
 	} else if (b) {
 		count(ops_unreadable);
 	}
 	if (b)
 		grpc_scratch_put(b);
-	if (ends)
-		share_drop(&grpc_client_ops, &k);
+	if (!ends)
+		return 0;
+	if (op->active == OP_ENTERED) {
+		g.goid = op->ev.goid;
+		go_leave(&op->ev, &g, &op->entered);
+	}
+	share_drop(&grpc_client_ops, &k);
 	return 0;
 }
 
@@ -369,7 +427,7 @@ int grpc_client_finish(struct pt_regs *ctx)
 	if (!s)
 		return 0;
 	k.slot = c.slot;
-	return client_done(ctx, s, k, GO_P2(ctx), GO_P3(ctx), 0);
+	return client_done(ctx, s, k, (struct go_str){ GO_P2(ctx), GO_P3(ctx) }, 0);
 }
 
 /* The end of func (cs *clientStream) retryLocked(attempt *csAttempt, lastErr error) error, which
@@ -386,5 +444,5 @@ int grpc_client_failed(struct pt_regs *ctx)
 	if (!s || !GO_P1(ctx) || go_read(&k.id, 8, GO_SP(ctx) + 8))
 		return 0;
 	k.slot = c.slot;
-	return client_done(ctx, s, k, GO_P1(ctx), GO_P2(ctx), 1);
+	return client_done(ctx, s, k, (struct go_str){ GO_P1(ctx), GO_P2(ctx) }, 1);
 }

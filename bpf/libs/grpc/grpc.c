@@ -52,7 +52,8 @@ static const struct go_field fields[] = { GRPC_FIELDS(X) };
 #define SERVER_FIELDS (COMMON | F(STREAM_CTX) | F(STREAM_METHOD))
 #define CLIENT_FIELDS                                                                              \
 	(COMMON | F(CS_SIZE) | F(CS_HDR) | F(CS_CTX) | F(CS_CC) | F(CS_DESC) | F(CS_ATTEMPT) |     \
-	 F(CS_FIRST) | F(HDR_METHOD) | F(CC_TARGET))
+	 F(CS_FIRST) | F(HDR_METHOD) | F(CC_TARGET) | F(DESC_SERVER_STREAMS) |                     \
+	 F(DESC_CLIENT_STREAMS))
 
 static const struct go_part parts[] = {
 	{ .name = "server",

@@ -22,6 +22,8 @@
 	  "s") /* a *Status; before 1.36 a */                                                      \
 	X(ERROR_E, "google.golang.org/grpc/internal/status.Error", "e") /* *rpc.Status; before */  \
 	/* 1.28 errors are *rpc.Status themselves */                                               \
+	X(WRAP_SIZE, "fmt.wrapError", "")                                                          \
+	X(WRAP_ERR, "fmt.wrapError", "err")                                                        \
 	/* servers */                                                                              \
 	X(STREAM_CTX, GRPC_T "Stream", "ctx")                                                      \
 	X(STREAM_METHOD, GRPC_T "Stream", "method")                                                \

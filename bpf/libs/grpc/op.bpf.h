@@ -5,15 +5,22 @@
 #include "go.h"
 #include "go_header.bpf.h"
 #include "grpc.h"
+#include "parent.bpf.h"
+
+/* struct op.active */
+#define OP_OPEN    1
+#define OP_ENTERED 2 /* a unary client's call: its goroutine is in it until its end */
 
 struct op {
-	__u32 active;
+	__u32 active; /* OP_* */
 	__u32 pad;
 	__u64 stream; /* server: *Stream (< 1.69) or *ServerStream; client: *clientStream */
 	/* Server: values, []string, in the inbound metadata, which nobody changes and the stream's
 	 * context keeps; ptr 0: none. */
 	struct go_str authority, state;
+	__u64 transport; /* server: itab of the ServerTransport */
 	struct event ev;
+	struct entered entered;
 };
 
 /* By goroutine: each call is served on one. */
@@ -39,6 +46,7 @@ struct learned {
 	__u32 generation, pad;
 	__u64 metadata; /* the type of metadata.MD */
 	__u64 tcp;      /* the itab of a *net.TCPAddr as net.Addr */
+	__u64 http2;    /* the itab of an *http2Server as ServerTransport */
 };
 
 struct {
@@ -50,6 +58,9 @@ struct {
 
 struct scratch {
 	__u64 busy;
+	struct op_key k;
+	struct go_str in;
+	struct go_g g;
 	struct go_buf cs, group;
 	struct header_found found;
 	struct grpc_event rec;
@@ -58,12 +69,31 @@ struct scratch {
 
 GO_SCRATCH(grpc_scratch, struct scratch)
 
+/* A new entry of key b->k, in the place of an old one whose end was not seen. 0, or not 0: no room.
+ * Apart, as what begins an operation needs its stack for the walk over contexts. */
+GO_APART int op_make(struct scratch *b, __u32 kind)
+{
+	struct op *op;
+
+	if (!b)
+		return -1;
+	op = kind == GRPC_OF_SERVER ? bpf_map_lookup_elem(&grpc_server_ops, &b->k)
+				    : bpf_map_lookup_elem(&grpc_client_ops, &b->k);
+	if (op && op->active) {
+		count(ops_new_begin);
+		if (kind == GRPC_OF_SERVER)
+			(void)go_unlend(&op->ev, 0);
+	}
+	return kind == GRPC_OF_SERVER ? share_put(&grpc_server_ops, &b->k, &op_zero)
+				      : share_put(&grpc_client_ops, &b->k, &op_zero);
+}
+
 static __always_inline struct learned *learned_of(const struct go_slot *s, __u32 slot)
 {
 	struct learned *l = bpf_map_lookup_elem(&learned, &slot);
 
 	if (l && l->generation != s->generation) {
-		l->metadata = l->tcp = 0;
+		l->metadata = l->tcp = l->http2 = 0;
 		l->generation = s->generation;
 	}
 	return l;
@@ -118,45 +148,60 @@ static __always_inline __u32 status_code(const struct go_slot *s, __u64 status,
 	return code;
 }
 
-/* The code of an error as a client's call ends with it: nil, io.EOF or a status error. */
-static __always_inline __u32 error_code(const struct go_slot *s, __u64 itab, __u64 data)
+/* The size of the struct that the values with that itab point to; 0: they are something else. */
+static __always_inline __u64 pointee_size(__u64 itab)
+{
+	struct go_type t;
+	__u64 w[2];
+
+	if (go_read(w, 16, itab) || go_read(&t, 56, w[1]) || (t.kind & 31) != TYPE_PTR ||
+	    go_read(&t, 24, t.elem) || (t.kind & 31) != TYPE_STRUCT)
+		return 0;
+	return t.size;
+}
+
+/* Steps down to what fmt.Errorf("%w") has wrapped. */
+#define WRAPPED_MAX 4
+GO_APART int unwrap(struct go_str *err, const struct go_slot *s)
+{
+	if (!err || !s || s->at[F_WRAP_SIZE] == GO_ABSENT || s->at[F_WRAP_ERR] == GO_ABSENT)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < WRAPPED_MAX; i++) {
+		if (!err->ptr || pointee_size(err->ptr) != s->at[F_WRAP_SIZE] ||
+		    go_read(err, sizeof(*err), err->len + s->at[F_WRAP_ERR]))
+			return 0;
+	}
+	return 0;
+}
+
+/* The code of an error {itab, data} as a client's call ends with it: nil, io.EOF or a status error.
+ */
+GO_APART __u32 error_code(struct go_str *err, const struct go_slot *s)
 {
 	struct go_str text = {};
 	__u64 status = 0;
 	__u32 eof = 0, code = 2;
 
-	if (!itab)
+	if (!err || !s || !err->ptr)
 		return 0;
-	if (!go_read(&text, sizeof(text), data) && text.len == 3 && !go_read(&eof, 3, text.ptr) &&
-	    eof == 0x464f45) /* "EOF" */
+	unwrap(err, s);
+	if (!go_read(&text, sizeof(text), err->len) && text.len == 3 &&
+	    !go_read(&eof, 3, text.ptr) && eof == 0x464f45) /* "EOF" */
 		return 0;
 	if (s->at[F_ERROR_S] == GO_ABSENT) {
-		status = data;
-		if (s->at[F_ERROR_E] != GO_ABSENT && go_read(&status, 8, data + s->at[F_ERROR_E]))
+		status = err->len;
+		if (s->at[F_ERROR_E] != GO_ABSENT && go_read(&status, 8, status + s->at[F_ERROR_E]))
 			return 2;
 		(void)go_read(&code, 4, status + s->at[F_CODE]);
 		return code;
 	}
-	if (go_read(&status, 8, data + s->at[F_ERROR_S]) || !status)
+	if (go_read(&status, 8, err->len + s->at[F_ERROR_S]) || !status)
 		return 2;
 	return status_code(s, status, NULL);
 }
 
 /* ---- peer ---- */
-
-/* Whether the itab is that of a pointer to a struct as long as net.TCPAddr (or UDPAddr, which is
- * the same). */
-GO_APART int is_tcp(const struct go_slot *s, __u64 itab)
-{
-	struct go_type t;
-	__u64 w[2];
-
-	if (!s || go_read(w, 16, itab) || go_read(&t, 56, w[1]))
-		return 0;
-	if ((t.kind & 31) != TYPE_PTR || go_read(&t, 24, t.elem))
-		return 0;
-	return (t.kind & 31) == TYPE_STRUCT && t.size == s->at[F_ADDR_SIZE];
-}
 
 /* Reads the net.Addr at `at`. What is no TCP address (a Unix socket, bufconn) is none. */
 GO_APART int put_ip(struct grpc_event *rec, const struct go_slot *s, __u64 at)
@@ -169,7 +214,8 @@ GO_APART int put_ip(struct grpc_event *rec, const struct go_slot *s, __u64 at)
 		return 0;
 	l = learned_of(s, rec->ev.cookie.slot);
 	if (!l || l->tcp != w[0]) {
-		if (!is_tcp(s, w[0]))
+		/* net.UDPAddr is the same */
+		if (pointee_size(w[0]) != s->at[F_ADDR_SIZE])
 			return 0;
 		if (l)
 			l->tcp = w[0];

@@ -67,16 +67,6 @@ def check_server(span, truth, code, where):
         assert not span.parent_id, where
 
 
-def server_code(truth):
-    """What the server's method returned."""
-    words = truth["Command"].split()
-    if words[:1] == ["plain"]:
-        return "UNKNOWN"
-    if words[:1] in (["code"], ["wrapped"]):
-        return name_of(int(words[1]))
-    return name_of(truth["Code"])
-
-
 def check(spans, truths, served=True, extra=0):
     """Each call has one client's span and (if served) one server's, and both tell what the program saw."""
     clients, servers = by_method(spans, CLIENT), by_method(spans, SERVER)
@@ -87,7 +77,7 @@ def check(spans, truths, served=True, extra=0):
         check_client(clients[method][0], truth, where)
         if served:
             assert len(servers[method]) == 1, where
-            check_server(servers[method][0], truth, server_code(truth), where)
+            check_server(servers[method][0], truth, name_of(truth["Served"]), where)
     others = [s for s in spans if s.scope != SCOPE]
     assert not others, f"spans of something else: {others[:3]}"
     return clients, servers

@@ -42,7 +42,9 @@ func (codec) Name() string { return "proto" }
 
 // ---- the server
 
-// What a command asks for: "ok", "code 5", "plain", "wrapped 5", "context", "sleep 50 ok", "raw 99".
+var self string // this server's address
+
+// What a command asks for: "ok", "code 5", "plain", "wrapped 5", "context", "sleep 50 ok", ...
 func answer(ctx context.Context, command string) error {
 	words := strings.Fields(command)
 	if len(words) == 0 {
@@ -65,6 +67,12 @@ func answer(ctx context.Context, command string) error {
 	case "sleep":
 		time.Sleep(time.Duration(n) * time.Millisecond)
 		return answer(ctx, strings.Join(words[2:], " "))
+	case "chain": // calls on, on behalf of its own caller: "chain U5 ok" asks for "ok"
+		cc, err := connection(self)
+		if err != nil {
+			return err
+		}
+		return cc.Invoke(ctx, "/truth.Calls/"+words[1], &raw{[]byte(strings.Join(words[2:], " "))}, new(raw))
 	case "unavailable": // the first n attempts of a call
 		if attempts(ctx) <= n {
 			return status.Error(codes.Unavailable, "try again")
@@ -85,15 +93,50 @@ func attempts(ctx context.Context) int {
 	return int(atomic.AddInt32(n, 1))
 }
 
+// What the server's methods have returned, by name: the last one.
+var served sync.Map
+
+func returned(method string, err error) error {
+	code := status.Code(err)
+	if err == context.Canceled {
+		code = codes.Canceled
+	} else if err == context.DeadlineExceeded {
+		code = codes.DeadlineExceeded
+	} else if inner := errors.Unwrap(err); inner != nil {
+		code = status.Code(inner)
+	}
+	served.Store(method, int(code))
+	return err
+}
+
+// What a method has returned, which may be a moment after its client has gone; -1: nothing.
+func servedAs(method string) int {
+	for i := 0; i < 30; i++ {
+		if code, ok := served.Load(method); ok {
+			return code.(int)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return -1
+}
+
 func unary(_ interface{}, ctx context.Context, decode func(interface{}) error, intercept grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(raw)
 	if err := decode(in); err != nil {
 		return nil, err
 	}
-	if err := answer(ctx, string(in.b)); err != nil {
+	method, _ := grpc.Method(ctx)
+	if err := returned(method, answer(ctx, string(in.b))); err != nil {
 		return nil, err
 	}
 	return in, nil
+}
+
+func streamed(handler grpc.StreamHandler) grpc.StreamHandler {
+	return func(srv interface{}, s grpc.ServerStream) error {
+		method, _ := grpc.MethodFromServerStream(s)
+		return returned(method, handler(srv, s))
+	}
 }
 
 // Every stream: each message is a command and is answered, except that an error ends it.
@@ -133,8 +176,8 @@ func collect(_ interface{}, s grpc.ServerStream) error {
 }
 
 var kinds = map[string]*grpc.StreamDesc{
-	"S": {ServerStreams: true, Handler: stream}, "C": {ClientStreams: true, Handler: collect},
-	"B": {ServerStreams: true, ClientStreams: true, Handler: stream},
+	"S": {ServerStreams: true, Handler: streamed(stream)}, "C": {ClientStreams: true, Handler: streamed(collect)},
+	"B": {ServerStreams: true, ClientStreams: true, Handler: streamed(stream)},
 }
 
 func register(s *grpc.Server) {
@@ -167,7 +210,7 @@ type call struct {
 
 type truth struct {
 	Method, Kind, Command, Target, Trace, State string
-	Code                                        int
+	Code, Served                                int
 	Start, End                                  int64
 }
 
@@ -242,7 +285,7 @@ func make1(c call, main string) (truth, error) {
 		err = streaming(ctx, cancel, cc, method, c)
 	}
 	t.End = time.Now().UnixNano()
-	t.Code = int(status.Code(err))
+	t.Code, t.Served = int(status.Code(err)), servedAs(method)
 	return t, nil
 }
 
@@ -376,8 +419,16 @@ func main() {
 	go server.Serve(pipe)
 	over, overPort := listen()
 	go serveTLS(over, server)
+	self = "127.0.0.1:" + strconv.Itoa(port)
+	web, webPort := listen()
+	go serveWeb(web)
+	socket, err := net.Listen("unix", "@truth"+strconv.Itoa(port))
+	if err != nil {
+		panic(err)
+	}
+	go server.Serve(socket)
 	order, orderPort := listen()
-	fmt.Printf("{\"ports\": {\"grpc\": %d, \"tls\": %d, \"control\": %d}}\n", port, overPort, orderPort)
+	fmt.Printf("{\"ports\": {\"grpc\": %d, \"tls\": %d, \"web\": %d, \"control\": %d}}\n", port, overPort, webPort, orderPort)
 	os.Stdout.Sync()
-	control(order, "127.0.0.1:"+strconv.Itoa(port))
+	control(order, self)
 }

@@ -44,11 +44,40 @@ func dial(ctx context.Context, address string) (net.Conn, error) {
 		pipe.accept <- server
 		return client, nil
 	}
-	if strings.HasPrefix(address, "/") {
-		return new(net.Dialer).DialContext(ctx, "unix", address)
+	if strings.HasPrefix(address, "unix:") || strings.HasPrefix(address, "@") {
+		return new(net.Dialer).DialContext(ctx, "unix", "@"+strings.TrimLeft(strings.TrimPrefix(address, "unix:"), "@\x00"))
 	}
-	c, err := new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(address, "tls."))
-	return c, err
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
+}
+
+// A web server that calls out: /call?method=U5&command=ok&how=context|go|background, in the handler's goroutine or in one of its own.
+func serveWeb(l net.Listener) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/call", func(w http.ResponseWriter, r *http.Request) {
+		cc, err := connection(self)
+		if err != nil {
+			panic(err)
+		}
+		ctx, done := r.Context(), make(chan error)
+		if r.FormValue("how") != "context" {
+			ctx = context.Background()
+		}
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		one := func() {
+			done <- cc.Invoke(ctx, "/truth.Calls/"+r.FormValue("method"), &raw{[]byte(r.FormValue("command"))}, new(raw))
+		}
+		if r.FormValue("how") == "go" {
+			go one()
+			err = <-done
+		} else {
+			err = cc.Invoke(ctx, "/truth.Calls/"+r.FormValue("method"), &raw{[]byte(r.FormValue("command"))}, new(raw))
+		}
+		if err != nil {
+			http.Error(w, err.Error(), 500)
+		}
+	})
+	panic(http.Serve(l, mux))
 }
 
 // gRPC served by net/http: Server.ServeHTTP behind its HTTP/2.
