@@ -4,7 +4,7 @@ FROM debian:trixie-slim AS build
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends \
-        ca-certificates clang cmake gcc libbpf-dev libc6-dev libcap-ng-dev libcurl4-openssl-dev libdeflate-dev libdw-dev libelf-dev \
+        ca-certificates clang cmake gcc libbpf-dev libc6-dev libcap-ng-dev libcurl4-openssl-dev libdw-dev libelf-dev libisal-dev \
         libjansson-dev libmicrohttpd-dev libprotobuf-c-dev libyaml-dev libzydis-dev linux-libc-dev ninja-build \
         pkg-config protobuf-c-compiler \
     && rm -rf /var/lib/apt/lists/*

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 /* A block of so many bytes has pages of its own, which are used only when they are written. */
-#define LARGE_BYTES (32 << 10)
+#define LARGE_BYTES (48 << 10)
 
 void footprint_setup(void)
 {

@@ -1,22 +1,20 @@
 #include "export/otlp.h"
 
 #include "export/export.h"
+#include "export/gzip.h"
 #include "export/wire.h"
 #include "otlp.pb-c.h"
 #include "pipeline/resource.h"
 #include "trace/lib.h"
 #include "version.h"
 
-#include <libdeflate.h>
-
 #define SCHEMA_URL    "https://opentelemetry.io/schemas/1.44.0"
-#define GZIP_LEVEL    1
 #define RESOURCES_MAX ((size_t)EXPORT_BATCHES_MAX * BATCH_RESOURCES_MAX)
 
 struct otlp {
 	size_t max_request, max_spans, nlibs;
-	struct libdeflate_compressor *gzip; /* NULL: sent as it is */
-	struct wire wire;                   /* the request */
+	struct gzip *gzip; /* NULL: sent as it is */
+	struct wire wire;  /* the request */
 	uint8_t *zipped;
 	size_t zipped_size;
 
@@ -40,9 +38,7 @@ int otlp_new(struct otlp **out, size_t max_spans, size_t max_request, bool gzip)
 	o->nlibs = lib_count() ? lib_count() : 1;
 	o->spans = calloc(max_spans, sizeof(struct span *));
 	o->group_end = calloc(RESOURCES_MAX * o->nlibs, sizeof(*o->group_end));
-	if (gzip)
-		o->gzip = libdeflate_alloc_compressor(GZIP_LEVEL);
-	if (!o->spans || !o->group_end || (gzip && !o->gzip)) {
+	if (!o->spans || !o->group_end || (gzip && gzip_new(&o->gzip) < 0)) {
 		otlp_free(&o);
 		return -ENOMEM;
 	}
@@ -56,7 +52,7 @@ void otlp_free(struct otlp **o)
 
 	if (!old)
 		return;
-	libdeflate_free_compressor(old->gzip);
+	gzip_free(&old->gzip);
 	wire_clear(&old->wire);
 	free(old->zipped);
 	free((void *)old->spans);
@@ -214,7 +210,7 @@ static bool is_used(const struct otlp *o, size_t r)
 static int compress(struct otlp *o, size_t *size)
 {
 	size_t plain = wire_used(&o->wire);
-	size_t most = libdeflate_gzip_compress_bound(o->gzip, plain);
+	size_t most = gzip_most(plain);
 
 	if (most > o->zipped_size) {
 		free(o->zipped);
@@ -224,8 +220,7 @@ static int compress(struct otlp *o, size_t *size)
 			return -ENOMEM;
 		o->zipped_size = 2 * most;
 	}
-	*size = libdeflate_gzip_compress(o->gzip, o->wire.p, plain, o->zipped, o->zipped_size);
-	return *size ? 0 : -EINVAL;
+	return gzip_pack(o->gzip, o->wire.p, plain, o->zipped, size);
 }
 
 int otlp_encode(struct otlp *o, const struct export_job *job, const uint8_t **body, size_t *size,
