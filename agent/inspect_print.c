@@ -21,13 +21,14 @@ static const char *map_label(uint8_t kind)
 	return kind == GO_MAP_OLD ? "buckets" : kind == GO_MAP_SWISS ? "swiss" : "unknown";
 }
 
-/* How many RETs are hooked of a probe. */
-static size_t leaves(const struct plan *p, size_t lib, size_t probe)
+/* At how many places the end of a probe's function is hooked, or only at how many RETs of it. */
+static size_t leaves(const struct plan *p, size_t lib, size_t probe, bool rets)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < p->nplaces; i++)
-		n += p->places[i].lib == lib && p->places[i].probe == (probe | COOKIE_LEAVE);
+		n += p->places[i].lib == lib && p->places[i].probe == (probe | COOKIE_LEAVE) &&
+		     !(rets && p->places[i].addr);
 	return n;
 }
 
@@ -115,7 +116,7 @@ static void text_functions(FILE *f, const struct plan *p, size_t lib)
 	(void)fprintf(f, "  functions: * will be hooked; address, where a probe enters\n");
 	for (size_t k = 0; k < l->lib->nprobes; k++) {
 		const struct gobin_func *fn = &l->funcs[k];
-		size_t rets = leaves(p, lib, k);
+		size_t ends = leaves(p, lib, k, false), rets = leaves(p, lib, k, true);
 
 		if (!fn->name) {
 			(void)fprintf(f, "      not found    %s\n", l->lib->probes[k].symbols[0]);
@@ -130,7 +131,9 @@ static void text_functions(FILE *f, const struct plan *p, size_t lib)
 								       : "entry, ",
 				      fn->emulated ? "emulated" : "single step");
 		(void)fprintf(f, "  %s", fn->name);
-		if (rets)
+		if (ends > rets)
+			(void)fprintf(f, " (and %zu ends, %zu of them returns)", ends, rets);
+		else if (rets)
 			(void)fprintf(f, " (and %zu returns)", rets);
 		(void)fputc('\n', f);
 	}
@@ -304,7 +307,9 @@ static json_t *json_functions(const struct plan *p, size_t lib)
 			json_object_set_new(one, "place", json_string(place_label(fn->place)));
 			json_object_set_new(one, "emulated", json_boolean(fn->emulated));
 			json_object_set_new(one, "returns",
-					    json_integer((json_int_t)leaves(p, lib, k)));
+					    json_integer((json_int_t)leaves(p, lib, k, true)));
+			json_object_set_new(one, "ends",
+					    json_integer((json_int_t)leaves(p, lib, k, false)));
 		}
 		json_array_append_new(list, one);
 	}

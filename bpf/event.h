@@ -104,6 +104,24 @@ struct go_slot {
 	__u16 at[GO_FIELDS_MAX]; /* byte offsets of the library's fields, GO_ABSENT where unknown */
 };
 
+/* Where the words of a function's results are at a place where it ends, see agent/gobin/exits.h.
+ * The entry of a library's "exits" map that has the slot and the instruction's address as its key;
+ * a place without one is a RET. */
+#define GO_RESULTS_MAX 4
+#define GO_IN_REGISTER 1 /* value: its number as instructions have it, 0: RAX */
+#define GO_ON_STACK    2 /* value: offset from SP */
+#define GO_CONSTANT    3
+#define GO_ALWAYS      16
+
+struct go_exit {
+	__u8 when; /* condition code of the jump, true where the function ends from here; GO_ALWAYS
+		    */
+	__u8 kinds[GO_RESULTS_MAX]; /* GO_IN_REGISTER... */
+	__u8 pad[3];
+	__s64 values[GO_RESULTS_MAX];
+	__u64 frame; /* from SP here to SP at the RET */
+};
+
 /* Key of every hash map in which a library remembers something of one process: the agent purges by
  * the slot. Values of operations begin with a __u32 that is not 0 while one is open. */
 struct op_key {
@@ -147,6 +165,7 @@ struct selftest_seen {
 _Static_assert(sizeof(struct cookie) == 8, "the cookie is the kernel's u64");
 _Static_assert(sizeof(struct event) == 72, "wire layout changed");
 _Static_assert(sizeof(struct go_slot) == 208, "wire layout changed");
+_Static_assert(sizeof(struct go_exit) == 48, "wire layout changed");
 _Static_assert(sizeof(struct op_key) == 16, "wire layout changed");
 _Static_assert(sizeof(struct control) == 8, "wire layout changed");
 _Static_assert(sizeof(struct exec_event) == 16, "wire layout changed");

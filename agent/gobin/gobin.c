@@ -1,6 +1,7 @@
 #include "gobin/gobin.h"
 #include "gobin/buildinfo.h"
 #include "gobin/exe.h"
+#include "gobin/exits.h"
 #include "gobin/field.h"
 #include "gobin/gomap.h"
 #include "gobin/gotype.h"
@@ -267,25 +268,80 @@ int gobin_funcs(struct gobin *g, const char *const *const *names, size_t n, stru
 	return err ? err : g->exe.err;
 }
 
-int gobin_rets(struct gobin *g, const struct gobin_func *f, uint64_t *offsets, size_t *n)
+/* The whole function, in memory that is the caller's. */
+static int func_code(struct gobin *g, const struct gobin_func *f, uint8_t **out, size_t *size)
 {
-	uint64_t size = f->end - f->entry;
 	auto_free uint8_t *code = NULL;
-	int err;
 
 	if (!f->name || f->end <= f->entry)
 		return -EINVAL;
-	if (size > FUNC_MAX)
+	if (f->end - f->entry > FUNC_MAX)
 		return -E2BIG;
-	code = malloc((size_t)size);
+	*size = (size_t)(f->end - f->entry);
+	code = malloc(*size);
 	if (!code)
 		return -ENOMEM;
 	exe_budget(&g->exe);
-	if (!exe_read(&g->exe, f->entry, code, (size_t)size))
+	if (!exe_read(&g->exe, f->entry, code, *size))
 		return g->exe.err ? g->exe.err : -EBADMSG;
+	*out = take(code);
+	return 0;
+}
+
+int gobin_rets(struct gobin *g, const struct gobin_func *f, uint64_t *offsets, size_t *n)
+{
+	auto_free uint8_t *code = NULL;
+	size_t size;
+	int err = func_code(g, f, &code, &size);
+
+	if (err)
+		return err;
 	err = insn_rets(g->exe.arm64, code, (size_t)size, offsets, GOBIN_RETS_MAX, n);
 	for (size_t i = 0; !err && i < *n; i++)
 		offsets[i] = exe_offset(&g->exe, f->entry + offsets[i]);
+	costs(g);
+	return err;
+}
+
+#define BARRIER(suffix) ((const char *const[]){ "runtime.gcWriteBarrier" suffix, NULL })
+/* Up to Go 1.20 by register, then by the number of pointers (runtime/asm_amd64.s). */
+const char *const *const gobin_barriers[GOBIN_BARRIERS] = {
+	BARRIER(""),   BARRIER("CX"), BARRIER("DX"), BARRIER("BX"), BARRIER("BP"), BARRIER("SI"),
+	BARRIER("R8"), BARRIER("R9"), BARRIER("1"),  BARRIER("2"),  BARRIER("3"),  BARRIER("4"),
+	BARRIER("5"),  BARRIER("6"),  BARRIER("7"),  BARRIER("8")
+};
+#undef BARRIER
+
+/* The RETs of arm64, and of what is too odd. */
+static int exits_at_rets(struct gobin *g, const struct gobin_func *f, struct gobin_exit *out,
+			 size_t *n)
+{
+	uint64_t offsets[GOBIN_RETS_MAX];
+	int err = gobin_rets(g, f, offsets, n);
+
+	for (size_t i = 0; !err && i < *n; i++)
+		out[i] = (struct gobin_exit){ .offset = offsets[i], .ret = true };
+	return err;
+}
+
+int gobin_exits(struct gobin *g, const struct gobin_func *f, size_t want,
+		const struct gobin_func *barriers, struct gobin_exit *out, size_t *n)
+{
+	uint64_t entries[GOBIN_BARRIERS];
+	struct exits_code code = { .addr = f->entry, .barriers = entries };
+	auto_free uint8_t *bytes = NULL;
+	int err = g->exe.arm64 ? -ENOTSUP : func_code(g, f, &bytes, &code.size);
+
+	for (size_t i = 0; i < GOBIN_BARRIERS; i++)
+		if (barriers[i].name)
+			entries[code.nbarriers++] = barriers[i].entry;
+	code.bytes = bytes;
+	if (!err)
+		err = exits_find(&code, want, out, GOBIN_RETS_MAX, n);
+	if (err == -ENOTSUP || err == -E2BIG)
+		return exits_at_rets(g, f, out, n);
+	for (size_t i = 0; !err && i < *n; i++)
+		out[i].offset = exe_offset(&g->exe, out[i].addr);
 	costs(g);
 	return err;
 }

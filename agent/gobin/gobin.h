@@ -3,6 +3,7 @@
  * time. */
 #pragma once
 #include "base/base.h"
+#include "bpf/event.h"
 
 struct gobin;
 
@@ -81,6 +82,25 @@ int gobin_funcs(struct gobin *g, const char *const *const *names, size_t n,
  * decoded; -E2BIG. */
 int gobin_rets(struct gobin *g, const struct gobin_func *f, uint64_t *offsets,
 	       size_t *n) must_check;
+
+/* A place where a function ends. */
+struct gobin_exit {
+	uint64_t offset; /* in the file */
+	uint64_t addr;   /* as linked */
+	bool ret;        /* a RET: results are where Go's calling convention has them */
+	bool constant_is_address[GO_RESULTS_MAX]; /* the load bias is to be added */
+	struct go_exit exit;
+};
+
+/* Functions of the runtime that change no register though they are called; for gobin_exits(). */
+#define GOBIN_BARRIERS 16
+extern const char *const *const gobin_barriers[GOBIN_BARRIERS];
+
+/* Where f ends, at instructions that the kernel emulates as far as there are such, at RETs else; at
+ * most GOBIN_RETS_MAX. want: words of results that are to be known there. barriers: what
+ * gobin_funcs() has found of gobin_barriers. 0; -ENOTSUP; -E2BIG. */
+int gobin_exits(struct gobin *g, const struct gobin_func *f, size_t want,
+		const struct gobin_func *barriers, struct gobin_exit *out, size_t *n) must_check;
 
 enum gobin_source { GOBIN_NOWHERE, GOBIN_TYPES, GOBIN_DWARF, GOBIN_TABLE };
 const char *gobin_source_text(

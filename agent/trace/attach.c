@@ -263,6 +263,10 @@ static int fill(struct attach *a, struct attached *t, const struct plan *p, uint
 		if (!err)
 			t->libs |= 1u << i;
 	}
+	for (size_t i = 0; i < p->nplaces && !err; i++)
+		if (p->places[i].addr && t->libs >> p->places[i].lib & 1)
+			err = library_add_exit(&a->libs[p->places[i].lib], t->slot, bias,
+					       &p->places[i]);
 	return err;
 }
 

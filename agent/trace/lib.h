@@ -17,7 +17,13 @@ struct go_probe {
 	const char *const *symbols; /* alternatives as pclntab spells them, NULL-terminated; first
 				       match wins */
 	const char *enter;          /* BPF program run behind its stack check, or NULL */
-	const char *leave; /* BPF program run at each of its RETs, or NULL: costs five enter hits */
+	const char *leave; /* BPF program run where it ends, or NULL. At each of its RETs, which
+			      cost five enter hits; or, with results, see there */
+	uint8_t results;   /* words of the results that the leave program takes by
+			      bpf/go_exit.bpf.h: it is run at places that cost as little as an
+			      enter, wherever on the way to a RET there is one at which these
+			      results are known. Only for a function whose deferred functions do
+			      not change them; at most GO_RESULTS_MAX */
 };
 
 /* One Go struct field that is read. */

@@ -9,7 +9,10 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
-#define LOG_BYTES (256u << 10)
+/* Places of one library at which functions of one process end, most: room that is not taken unless
+ * it is used. */
+#define EXITS_EACH 256u
+#define LOG_BYTES  (256u << 10)
 
 /* Sets a `const volatile` of the object before it is loaded. Libraries that lack it do not mind. */
 static void set_constant(struct bpf_object *object, const char *name, uint64_t value)
@@ -54,6 +57,8 @@ static int prepare_maps(struct bpf_object *object, const struct core *core,
 		else if (strcmp(name, "slots") == 0 || strcmp(name, "shares") == 0 ||
 			 strcmp(name, "learned") == 0)
 			err = bpf_map__set_max_entries(map, cfg->targets_max);
+		else if (strcmp(name, "exits") == 0)
+			err = bpf_map__set_max_entries(map, cfg->targets_max * EXITS_EACH);
 		else if (keyed_is_ops(map))
 			err = bpf_map__set_max_entries(map, cfg->operations_max);
 		if (err)
@@ -121,6 +126,9 @@ static int find_maps(struct library *l, const struct core *core)
 		return -ENOENT;
 	l->shares = bpf_object__find_map_by_name(l->object, "shares");
 	if (l->shares && bpf_map__value_size(l->shares) != SHARE_SIZE)
+		return -EINVAL;
+	l->exits = bpf_object__find_map_by_name(l->object, "exits");
+	if (l->exits && bpf_map__value_size(l->exits) != sizeof(struct go_exit))
 		return -EINVAL;
 	bpf_object__for_each_map(map, l->object)
 	{
@@ -212,6 +220,20 @@ int library_fill(const struct library *l, uint16_t slot, const struct go_slot *s
 		entry.at[i] = found ? (uint16_t)plan->fields[i].offset : GO_ABSENT;
 	}
 	return bpf_map_update_elem(l->slots, &key, &entry, BPF_ANY) ? -errno : 0;
+}
+
+int library_add_exit(const struct library *l, uint16_t slot, uint64_t bias,
+		     const struct plan_place *place)
+{
+	struct op_key key = { .slot = slot, .id = place->addr + bias };
+	struct go_exit exit = place->exit;
+
+	if (!l->exits)
+		return -ENOENT;
+	for (int i = 0; i < GO_RESULTS_MAX; i++)
+		if (place->addresses >> i & 1)
+			exit.values[i] += (int64_t)bias;
+	return bpf_map_update_elem(bpf_map__fd(l->exits), &key, &exit, BPF_ANY) ? -errno : 0;
 }
 
 void library_clear(const struct library *l, uint16_t slot)

@@ -11,12 +11,14 @@ struct bpf_object;
 struct config;
 struct core;
 struct plan_lib;
+struct plan_place;
 
 struct library {
 	const struct lib *lib;
 	struct bpf_object *object; /* NULL: not loaded */
 	int slots;
 	struct bpf_map *shares; /* NULL: it remembers nothing */
+	struct bpf_map *exits;  /* NULL: it knows of RETs only */
 	struct keyed keyed;     /* what the probes remember */
 };
 
@@ -29,5 +31,9 @@ void library_close(struct library *l);
  * one found. 0 or -errno. */
 int library_fill(const struct library *l, uint16_t slot, const struct go_slot *shared,
 		 const struct plan_lib *plan) must_check;
+/* Tells the probes what is where at a place where a function ends, see struct plan_place. 0 or
+ * -errno. */
+int library_add_exit(const struct library *l, uint16_t slot, uint64_t bias,
+		     const struct plan_place *place) must_check;
 /* The probes do nothing any more for that slot. */
 void library_clear(const struct library *l, uint16_t slot);

@@ -6,6 +6,7 @@
 /* Everything is one block: the plan, its libraries, then functions, fields and states of all. */
 struct sizes {
 	size_t libs, probes, fields, places;
+	bool exits; /* a library wants cheap ends */
 };
 
 static struct sizes measure(const struct lib *const *libs, size_t n)
@@ -17,6 +18,8 @@ static struct sizes measure(const struct lib *const *libs, size_t n)
 		s.fields += libs[i]->nfields;
 		for (size_t k = 0; k < libs[i]->nprobes; k++)
 			s.places += 1 + (libs[i]->probes[k].leave ? GOBIN_RETS_MAX : 0);
+		for (size_t k = 0; k < libs[i]->nprobes; k++)
+			s.exits = s.exits || libs[i]->probes[k].results;
 	}
 	return s;
 }
@@ -24,7 +27,8 @@ static struct sizes measure(const struct lib *const *libs, size_t n)
 static struct plan *new_plan(const struct lib *const *libs, const struct sizes *s)
 {
 	size_t at[5], size = sizeof(struct plan);
-	size_t bytes[] = { s->libs * sizeof(struct plan_lib), s->probes * sizeof(struct gobin_func),
+	size_t bytes[] = { s->libs * sizeof(struct plan_lib),
+			   (s->probes + GOBIN_BARRIERS) * sizeof(struct gobin_func),
 			   s->fields * sizeof(struct gobin_field),
 			   s->places * sizeof(struct plan_place),
 			   s->probes * sizeof(enum plan_probe) };
@@ -70,7 +74,7 @@ static bool is_used(const struct plan_lib *l)
 /* All functions of all libraries in one pass over the binary's table, all fields in another. */
 static int resolve(struct plan *p, struct gobin *g, const struct sizes *s)
 {
-	auto_free const char *const **names = calloc(s->probes + 1, sizeof(*names));
+	auto_free const char *const **names = calloc(s->probes + GOBIN_BARRIERS, sizeof(*names));
 	auto_free struct gobin_want *want = calloc(s->fields + 1, sizeof(*want));
 	auto_free struct gobin_field *all = calloc(s->fields + 1, sizeof(*all));
 	struct gobin_field *found = all;
@@ -82,6 +86,8 @@ static int resolve(struct plan *p, struct gobin *g, const struct sizes *s)
 	for (size_t i = 0; i < p->nlibs; i++)
 		for (size_t k = 0; k < p->libs[i].lib->nprobes; k++)
 			names[nnames++] = p->libs[i].lib->probes[k].symbols;
+	for (size_t i = 0; s->exits && i < GOBIN_BARRIERS; i++)
+		names[nnames++] = gobin_barriers[i];
 	if (nnames)
 		err = gobin_funcs(g, names, nnames, p->libs[0].funcs);
 	for (size_t i = 0; i < p->nlibs && !err; i++) {
@@ -122,6 +128,12 @@ static enum plan_probe probe_state(const struct go_probe *probe, const struct go
 	return PLAN_PROBE_FOUND;
 }
 
+/* Places where a function ends. */
+struct ends {
+	struct gobin_exit list[GOBIN_RETS_MAX];
+	size_t n;
+};
+
 static void judge_parts(struct plan_lib *l)
 {
 	l->parts = l->probes = 0;
@@ -142,20 +154,35 @@ static void judge_parts(struct plan_lib *l)
 	}
 }
 
+/* Where one function ends. 0 or -errno. */
+static int find_end(struct gobin *g, const struct go_probe *probe, const struct gobin_func *func,
+		    const struct gobin_func *barriers, struct ends *e)
+{
+	uint64_t rets[GOBIN_RETS_MAX];
+	int err;
+
+	if (probe->results)
+		return gobin_exits(g, func, probe->results, barriers, e->list, &e->n);
+	err = gobin_rets(g, func, rets, &e->n);
+	for (size_t i = 0; !err && i < e->n; i++)
+		e->list[i] = (struct gobin_exit){ .offset = rets[i], .ret = true };
+	return err;
+}
+
 /* Only probes that will be attached are disassembled. False: one of them has no end. */
-static bool find_ends(struct plan_lib *l, struct gobin *g, uint64_t (*rets)[GOBIN_RETS_MAX],
-		      size_t *nrets)
+static bool find_ends(struct plan_lib *l, struct gobin *g, const struct gobin_func *barriers,
+		      struct ends *ends)
 {
 	bool all = true;
 
 	for (size_t k = 0; k < l->lib->nprobes; k++) {
-		size_t n = GOBIN_RETS_MAX;
+		struct ends *e = &ends[k];
 
-		if (!(l->probes >> k & 1) || !l->lib->probes[k].leave || nrets[k])
+		if (!(l->probes >> k & 1) || !l->lib->probes[k].leave || e->n)
 			continue;
-		if (gobin_rets(g, &l->funcs[k], rets[k], &n) == 0 && n > 0 && n <= GOBIN_RETS_MAX) {
-			nrets[k] = n;
-		} else {
+		if (find_end(g, &l->lib->probes[k], &l->funcs[k], barriers, e) || !e->n ||
+		    e->n > GOBIN_RETS_MAX) {
+			e->n = 0;
 			l->states[k] = PLAN_PROBE_NO_END;
 			all = false;
 		}
@@ -163,36 +190,47 @@ static bool find_ends(struct plan_lib *l, struct gobin *g, uint64_t (*rets)[GOBI
 	return all;
 }
 
-static void add_place(struct plan *p, size_t lib, size_t probe, uint64_t offset, uint8_t leave)
+static void add_leave(struct plan *p, size_t lib, size_t probe, const struct gobin_exit *e)
 {
-	p->places[p->nplaces++] = (struct plan_place){ .offset = offset,
-						       .lib = (uint8_t)lib,
-						       .probe = (uint8_t)(probe | leave) };
+	struct plan_place place = { .offset = e->offset,
+				    .lib = (uint8_t)lib,
+				    .probe = (uint8_t)(probe | COOKIE_LEAVE),
+				    .addr = e->ret ? 0 : e->addr,
+				    .exit = e->exit };
+
+	for (int i = 0; i < GO_RESULTS_MAX; i++)
+		place.addresses |= (uint8_t)(e->constant_is_address[i] << i);
+	p->places[p->nplaces++] = place;
 }
 
 /* Parts, then their places: from the last probe to the first, so that a begin that is seen has its
  * end. */
-static void plan_lib(struct plan *p, size_t i, struct gobin *g)
+static int plan_lib(struct plan *p, size_t i, struct gobin *g, const struct gobin_func *barriers)
 {
-	uint64_t rets[LIB_PROBES_MAX][GOBIN_RETS_MAX];
-	size_t nrets[LIB_PROBES_MAX] = { 0 };
 	struct plan_lib *l = &p->libs[i];
+	auto_free struct ends *ends = calloc(l->lib->nprobes + 1, sizeof(*ends));
 
+	if (!ends)
+		return -ENOMEM;
 	for (size_t k = 0; k < l->lib->nprobes; k++)
 		l->states[k] = probe_state(&l->lib->probes[k], &l->funcs[k]);
 	do
 		judge_parts(l);
-	while (!find_ends(l, g, rets, nrets));
+	while (!find_ends(l, g, barriers, ends));
 	for (size_t k = l->lib->nprobes; k-- > 0;) {
 		const struct go_probe *probe = &l->lib->probes[k];
 
 		if (!(l->probes >> k & 1))
 			continue;
-		for (size_t r = 0; probe->leave && r < nrets[k]; r++)
-			add_place(p, i, k, rets[k][r], COOKIE_LEAVE);
+		for (size_t r = 0; probe->leave && r < ends[k].n; r++)
+			add_leave(p, i, k, &ends[k].list[r]);
 		if (probe->enter)
-			add_place(p, i, k, l->funcs[k].enter_offset, 0);
+			p->places[p->nplaces++] =
+				(struct plan_place){ .offset = l->funcs[k].enter_offset,
+						     .lib = (uint8_t)i,
+						     .probe = (uint8_t)k };
 	}
+	return 0;
 }
 
 /* A library whose tables are too long is a bug of that library, found by the first test that loads
@@ -250,9 +288,9 @@ int plan_make_for(struct plan **out, struct gobin *g, const struct lib *const *l
 	err = n ? resolve(p, g, &s) : 0;
 	if (err)
 		return err;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && !err; i++) {
 		p->libs[i].features = features;
-		plan_lib(p, i, g);
+		err = plan_lib(p, i, g, p->libs[0].funcs + s.probes);
 		for (size_t k = 0; k < libs[i]->nparts; k++)
 			if (p->libs[i].parts >> k & 1)
 				p->features |= libs[i]->parts[k].feature;

@@ -34,6 +34,10 @@ struct plan_lib {
 struct plan_place {
 	uint64_t offset;    /* in the file */
 	uint8_t lib, probe; /* as in the cookie: a leave place has COOKIE_LEAVE */
+	uint8_t addresses;  /* bit n: exit.values[n] wants the load bias added */
+	uint64_t addr;      /* not 0: the probes are told by `exit` what is where at this address,
+			       as linked */
+	struct go_exit exit;
 };
 
 struct plan {

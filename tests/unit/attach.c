@@ -130,7 +130,7 @@ Test(attach, a_library_that_the_verifier_refuses_is_disabled_and_the_others_go_o
 
 	cr_assert_null(attach_lib_disabled(attach, bad), "it is loaded on first use");
 	planned[bad].parts = 1;
-	places[2] = (struct plan_place){ places[1].offset, (uint8_t)bad, 0 };
+	places[2] = (struct plan_place){ .offset = places[1].offset, .lib = (uint8_t)bad };
 	plan->nplaces = 3;
 	list[0] = follow(getpid(), &slot);
 	cr_assert_str_eq(attach_lib_disabled(attach, bad), "the kernel refused its programs");

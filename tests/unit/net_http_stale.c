@@ -126,7 +126,9 @@ static void make_plan(void)
 		unsigned long offset;
 
 		cr_assert_eq(selftest_offset(hooks[i].place, &offset), 0);
-		places[i] = (struct plan_place){ offset, at, probe_of(hooks[i].program) };
+		places[i] = (struct plan_place){ .offset = offset,
+						 .lib = at,
+						 .probe = probe_of(hooks[i].program) };
 	}
 	made.nlibs = lib_count();
 	plan = &made;

@@ -13,10 +13,13 @@ static const char *const missing_symbols[] = { "no/such.(*Thing).Call", "no/such
 
 enum { PROBE_MAIN, PROBE_CLOSE, PROBE_MISSING, PROBE_FEATURE };
 static const struct go_probe probes[] = {
-	{ "main", main_symbols, "enter_main", NULL },
-	{ "close", close_symbols, "enter_close", "leave_close" },
-	{ "missing", missing_symbols, "enter_missing", NULL },
-	{ "feature", close_symbols, "enter_feature", NULL },
+	{ .name = "main", .symbols = main_symbols, .enter = "enter_main" },
+	{ .name = "close",
+	  .symbols = close_symbols,
+	  .enter = "enter_close",
+	  .leave = "leave_close" },
+	{ .name = "missing", .symbols = missing_symbols, .enter = "enter_missing" },
+	{ .name = "feature", .symbols = close_symbols, .enter = "enter_feature" },
 };
 
 enum { FIELD_GOID, FIELD_PATH, FIELD_MISSING, FIELD_SIZE };

@@ -39,8 +39,12 @@ static int decode_toy(const struct event *ev, const struct decode *with, struct 
 }
 
 static const char *const toy_symbols[] = { "toy_place", NULL };
-static const struct go_probe toy_probes[] = { { "place", toy_symbols, "toy_enter", "toy_leave" } };
-static const struct go_probe refused_probes[] = { { "place", toy_symbols, "refused_enter", NULL } };
+static const struct go_probe toy_probes[] = {
+	{ .name = "place", .symbols = toy_symbols, .enter = "toy_enter", .leave = "toy_leave" }
+};
+static const struct go_probe refused_probes[] = {
+	{ .name = "place", .symbols = toy_symbols, .enter = "refused_enter" }
+};
 #define X(id, type, field) { type, field },
 static const struct go_field toy_fields[] = { TOY_FIELDS(X) };
 #undef X
@@ -88,8 +92,8 @@ static unused void make_plan(void)
 	fields[TOY_MISSING] = (struct gobin_field){ 8, GOBIN_NOWHERE, 0 };
 	planned[i].parts = 5;
 	planned[i].fields = fields;
-	places[0] = (struct plan_place){ leave, i, COOKIE_LEAVE };
-	places[1] = (struct plan_place){ enter, i, 0 };
+	places[0] = (struct plan_place){ .offset = leave, .lib = i, .probe = COOKIE_LEAVE };
+	places[1] = (struct plan_place){ .offset = enter, .lib = i };
 	made = (struct plan){ .libs = planned,
 			      .nlibs = lib_count(),
 			      .places = places,

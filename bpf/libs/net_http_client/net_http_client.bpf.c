@@ -4,6 +4,7 @@
  * itself. */
 #include "net_http_client.h"
 #include "go.h"
+#include "go_exit.bpf.h"
 #include "go_header.bpf.h"
 #include "go_type.bpf.h"
 #include "parent.bpf.h"
@@ -33,6 +34,7 @@ struct scratch {
 	struct go_buf buf, group;
 	struct header_found found;
 	struct go_type_name name;
+	struct go_results results;
 	struct net_http_client_event rec;
 	char data[NET_HTTP_CLIENT_DATA_MAX + 7] __attribute__((aligned(8)));
 };
@@ -44,14 +46,15 @@ struct place {
 	__u64 goid, depth;
 };
 
-static __always_inline int find_place(struct place *p, struct pt_regs *ctx, const struct go_slot *s)
+static __always_inline int find_place(struct place *p, struct pt_regs *ctx, const struct go_slot *s,
+				      __u64 sp)
 {
 	__u64 hi;
 
 	if (go_read(&p->goid, 8, GO_G(ctx) + s->at[F_G_GOID]) ||
 	    go_read(&hi, 8, GO_G(ctx) + s->at[F_G_STACK] + 8))
 		return -1;
-	p->depth = hi - GO_SP(ctx);
+	p->depth = hi - sp;
 	return 0;
 }
 
@@ -136,7 +139,7 @@ static __always_inline int begin_in(struct pt_regs *ctx, const struct go_slot *s
 
 	*op = (struct op){ .active = 1 };
 	op->ev.start_ns = bpf_ktime_get_boot_ns();
-	if (find_place(&p, ctx, s)) {
+	if (find_place(&p, ctx, s, GO_SP(ctx))) {
 		count(ops_unreadable);
 		return 0;
 	}
@@ -337,67 +340,70 @@ GO_APART int put_error(struct scratch *b, const struct go_slot *s, __u64 at, __u
 	return at + (rec->cause_len = put_str(b, at, text, NET_HTTP_CLIENT_ERROR_MAX));
 }
 
-/* What the call returned: (*Response, error). */
-struct result {
-	__u64 response, itab, data;
-};
-
 /* Builds the record of the call that has ended and sends it. */
-GO_APART int send(struct scratch *b, const struct go_slot *s, const struct op *op,
-		  const struct result *r)
+GO_APART int send(struct scratch *b, const struct go_slot *s, const struct op *op)
 {
 	struct net_http_client_event *rec;
+	const struct go_results *r;
 	__u64 at;
 
-	if (!b || !s || !op || !r)
+	if (!b || !s || !op)
 		return 0;
+	r = &b->results;
 	rec = &b->rec;
 	*rec = (struct net_http_client_event){ .ev = op->ev, .request_size = op->length };
 	rec->response_size = -1;
 	rec->ev.end_ns = bpf_ktime_get_boot_ns();
-	if (!r->itab)
-		read_response(b, s, r->response);
+	if (!r->p[1])
+		read_response(b, s, r->p[0]);
 	rec->resends = count_resends(s, op->response);
 	at = rec->method_len = put_str(b, 0, op->method, NET_HTTP_CLIENT_METHOD_MAX);
 	if (rec->ev.flags & EVENT_SAMPLED)
 		at = put_url(b, s, op->url, at);
-	if (r->itab)
-		at = put_error(b, s, at, r->itab, r->data);
+	if (r->p[1])
+		at = put_error(b, s, at, r->p[1], r->p[2]);
 	go_send(&rec->ev, cap(sizeof(*rec) + at, sizeof(*rec) + NET_HTTP_CLIENT_DATA_MAX));
 	return 0;
 }
 
-static __always_inline int end_in(struct pt_regs *ctx, const struct go_slot *s,
-				  const struct op_key *k)
+static __always_inline int end_in(struct pt_regs *ctx, const struct go_slot *s, struct cookie *c,
+				  struct scratch *b)
 {
-	struct result r = { GO_P1(ctx), GO_P2(ctx), GO_P3(ctx) };
-	const struct op *op = bpf_map_lookup_elem(&net_http_client_ops, k);
-	struct scratch *b;
+	struct op_key k = op_key(ctx, c);
+	const struct op *op;
 	struct place p;
+	int err = go_results(&b->results, ctx, c);
 
-	if (!op || find_place(&p, ctx, s) || op->ev.goid != p.goid || op->depth != p.depth)
+	if (err) {
+		if (err < 0)
+			count(ops_unreadable);
 		return 0;
-	b = net_http_client_scratch_take();
-	if (b) {
-		send(b, s, op, &r);
-		net_http_client_scratch_put(b);
 	}
-	share_drop(&net_http_client_ops, k);
+	op = bpf_map_lookup_elem(&net_http_client_ops, &k);
+	if (!op || find_place(&p, ctx, s, b->results.sp) || op->ev.goid != p.goid ||
+	    op->depth != p.depth)
+		return 0;
+	send(b, s, op);
+	share_drop(&net_http_client_ops, &k);
 	return 0;
 }
 
-/* A RET of either function. */
+/* Where either function ends: (*Response, error). */
 SEC("uprobe.multi")
 int net_http_client_end(struct pt_regs *ctx)
 {
 	struct cookie c;
 	const struct go_slot *s = go_slot(ctx, &c);
-	struct op_key k;
+	struct scratch *b;
 
 	if (!s)
 		return 0;
-	k = op_key(ctx, &c);
-	return end_in(ctx, s, &k);
+	b = net_http_client_scratch_take();
+	if (!b)
+		return 0;
+	end_in(ctx, s, &c, b);
+	net_http_client_scratch_put(b);
+	return 0;
 }
 
 #include "send.bpf.h"
