@@ -78,6 +78,15 @@ static __always_inline void header_want(struct header_found *f, const struct go_
 		f->b3 = (struct b3_values){};
 }
 
+/* The same for headers that the program itself has set: their keys are literals, all of them of
+ * interest. */
+static __always_inline void header_want_own(struct header_found *f, const struct go_slot *s)
+{
+	header_want(f, s, 0);
+	f->b3_wanted = 0;
+	f->ro_lo = f->ro_hi = 0;
+}
+
 /* k: the first bytes of a key. */
 GO_APART int header_b3(struct header_found *f, __u64 k0, __u64 k1, __u64 vals, __u64 nvals)
 {

@@ -76,8 +76,7 @@ GO_APART int own_header(struct scratch *b, const struct go_slot *s)
 	if (!b || !s)
 		return 0;
 	ev = &b->op.ev;
-	header_want(&b->found, s, 0);
-	b->found.b3_wanted = 0;
+	header_want_own(&b->found, s);
 	w.found = &b->found;
 	w.slot = s;
 	w.buf = &b->group;

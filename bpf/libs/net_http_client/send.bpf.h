@@ -56,8 +56,7 @@ GO_APART int send_is_own(struct scratch *b, const struct go_slot *s, __u64 heade
 
 	if (!b || !s)
 		return -1;
-	header_want(&b->found, s, 0);
-	b->found.b3_wanted = 0;
+	header_want_own(&b->found, s);
 	w.found = &b->found;
 	w.slot = s;
 	w.buf = &b->group;
