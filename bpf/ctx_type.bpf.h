@@ -34,7 +34,8 @@ struct go_struct_field {
 struct type_walk {
 	__u64 inter;
 	__u64 fields, n, base; /* of the struct that is being looked at: fields left, its offset */
-	__u64 nested[TYPE_NESTED], nested_at[TYPE_NESTED]; /* embedded structs, looked into later */
+	__u64 nested[TYPE_NESTED]; /* embedded structs, looked into later */
+	__u32 nested_at[TYPE_NESTED];
 	__u32 head, tail;            /* of these; head 0: the outermost struct is looked at */
 	__u32 embedded, embedded_at; /* how many contexts, 1 + offset of the last */
 	__u32 named, named_at;       /* the same of those that are not embedded, outermost only */

@@ -8,7 +8,10 @@
 #include "live.h"
 
 /* Steps of a walk: one for each WithValue, WithTimeout, ... */
-#define WALK_STEPS 64
+#define WALK_STEPS  64
+/* Implementations of context.Context that one walk may see for the first time; after more than that
+ * the next walk comes further. */
+#define WALK_LEARNS 16
 
 static __always_inline struct live *live_of(__u32 slot, __u64 goid)
 {
@@ -31,7 +34,8 @@ struct walk {
 	__u64 goid;       /* in: of this goroutine; out: of the one whose operation was found */
 	__u64 inter;
 	__u64 span_type, none_type; /* in: as in struct go_sdk; 0: spans are not looked for */
-	__u32 slot, result;
+	__u32 slot;
+	__u16 result, unknown; /* unknown: what itab is has to be learnt first */
 };
 
 #define VALUE_AT 32 /* in context.valueCtx {Context; key, val any} */
@@ -89,11 +93,8 @@ static long walk_step(__u32 i, struct walk *w)
 	k.id = w->itab;
 	type = bpf_map_lookup_elem(&ctx_types, &k);
 	if (!type) {
-		if (ctx_type_learn(&k, w->inter))
-			return 1;
-		type = bpf_map_lookup_elem(&ctx_types, &k);
-		if (!type)
-			return 1;
+		w->unknown = 1;
+		return 1;
 	}
 	if (!type->step || (w->inter && type->inter != w->inter))
 		return 1;
@@ -110,9 +111,26 @@ static long walk_step(__u32 i, struct walk *w)
 	return 0;
 }
 
-static __noinline int go_walk(struct walk *w)
+static __noinline int walk_known(struct walk *w)
 {
 	if (bpf_loop(WALK_STEPS, walk_step, w, 0) == WALK_STEPS)
 		count(reads_contexts);
+	return w->unknown;
+}
+
+/* Learning takes much of the stack, so it is not done in the middle of the walk. */
+static __noinline int go_walk(struct walk *w)
+{
+	struct op_key k = { .slot = w->slot };
+
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < WALK_LEARNS; i++) {
+		w->unknown = 0;
+		if (!walk_known(w))
+			break;
+		k.id = w->itab;
+		if (ctx_type_learn(&k, w->inter))
+			break;
+	}
 	return w->result;
 }
