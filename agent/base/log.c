@@ -160,3 +160,17 @@ bool log_allow(struct log_limit *limit, uint64_t *skipped)
 	*skipped = __atomic_exchange_n(&limit->skipped, 0, __ATOMIC_RELAXED);
 	return true;
 }
+
+bool log_allow_some(struct log_limit *limit, unsigned a_minute, uint64_t *skipped)
+{
+	if (log_allow(limit, skipped)) {
+		limit->told = 1;
+		return true;
+	}
+	if (limit->told >= a_minute)
+		return false;
+	limit->told++;
+	*skipped = 0;
+	limit->skipped--; /* this one goes out */
+	return true;
+}

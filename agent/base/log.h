@@ -25,11 +25,13 @@ size_t log_escape(char *out, size_t size, const char *text);
 /* Remembers when a repeated message was last let through, and how many were not. Static, one a call
  * site. */
 struct log_limit {
-	uint64_t last_ns, skipped;
+	uint64_t last_ns, skipped, told;
 };
 /* True when the message may go out (first time, then once a minute); *skipped says how many did
  * not. */
 bool log_allow(struct log_limit *limit, uint64_t *skipped);
+/* The same for messages that differ from each other: so many a minute. One thread. */
+bool log_allow_some(struct log_limit *limit, unsigned a_minute, uint64_t *skipped);
 
 #define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...)  log_write(LOG_WARN, __VA_ARGS__)

@@ -40,7 +40,7 @@ struct kubelet {
 	uint64_t started_ns;
 	uint64_t given_up_ns; /* when the request under way is */
 	struct kubelet_state state;
-	struct log_limit limit;
+	struct log_limit limit, changes;
 };
 
 static const char *const labels[KUBELET_WHY_COUNT] = {
@@ -200,7 +200,7 @@ static void failed(struct kubelet *k, const struct request_failure *f)
 {
 	uint64_t wait = (uint64_t)BACKOFF_FIRST_MS << (k->failures < 10 ? k->failures : 10);
 	bool changed = k->state.why != f->why;
-	uint64_t skipped = 0;
+	uint64_t skipped = 0, changes;
 
 	if (wait > BACKOFF_MOST_MS)
 		wait = BACKOFF_MOST_MS;
@@ -213,8 +213,9 @@ static void failed(struct kubelet *k, const struct request_failure *f)
 	(void)snprintf(k->state.message, sizeof(k->state.message), "kubelet %s: %s",
 		       request_peer(k->request), f->text);
 	due_at(k, now_ns() + jitter_ns(wait, 20));
-	if (changed)
-		k->limit = (struct log_limit){ 0 };
+	/* Another reason is news, unless it comes and goes. */
+	if (changed && log_allow_some(&k->changes, 5, &changes))
+		k->limit = (struct log_limit){ .skipped = k->limit.skipped };
 	if (log_allow(&k->limit, &skipped))
 		log_warn("%s (%s; %llu times more since the last such line)", k->state.message,
 			 k->state.last_success > 0 ? "the last pod list stays in use"

@@ -275,15 +275,22 @@ static uint64_t hash_text(uint64_t h, const char *text)
 	return h;
 }
 
-static uint64_t hash_pod(const struct pod *pod)
+uint64_t pod_names(const struct pod *pod)
 {
-	uint64_t h = hash_text(0xcbf29ce484222325ULL, pod->uid);
+	uint64_t h = 0xcbf29ce484222325ULL;
 
-	h = hash_text(h, pod->phase);
 	for (size_t k = 0; k < pod->nlabels; k++)
 		h = hash_text(hash_text(h, pod->labels[k].key), pod->labels[k].value);
 	for (size_t k = 0; k < pod->nannotations; k++)
 		h = hash_text(hash_text(h, pod->annotations[k].key), pod->annotations[k].value);
+	return h;
+}
+
+static uint64_t hash_pod(const struct pod *pod)
+{
+	uint64_t h = hash_text(pod_names(pod), pod->uid);
+
+	h = hash_text(h, pod->phase);
 	for (size_t c = 0; c < pod->ncontainers; c++)
 		h = hash_text(hash_text(h, pod->containers[c].id),
 			      pod->containers[c].running ? "1" : "0");

@@ -60,4 +60,6 @@ const struct container *pods_find(const struct pods *p, const char *container_id
 const struct pod *pods_find_cgroup(const struct pods *p, const char *cgroup_uid);
 /* Value of a label or annotation, or NULL. */
 const char *pod_label(const struct pod *p, const char *key);
+/* Changes with the labels and annotations, which say what is told of the pod. */
+uint64_t pod_names(const struct pod *p);
 const char *pod_annotation(const struct pod *p, const char *key);

@@ -38,6 +38,7 @@ struct entry {
 	bool wanted, working,
 		later; /* to be traced; a job is under way; a newer pod list has to tell */
 	uint32_t signals, job_signals; /* wanted; those of the job or the target */
+	uint64_t names;                /* pod_names() of the job or the target */
 	struct traced *traced;
 	struct worker_result
 		*result; /* of the job that has made or refused it, for the status page */

@@ -22,7 +22,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define PLANS_MAX 64
+#define PLANS_MAX     64
+#define TOLD_A_MINUTE 20
 
 struct tracer {
 	const struct config *cfg;
@@ -180,7 +181,7 @@ static void describe(const struct tracer *t, const struct plan *plan, struct wor
 }
 
 static int make_resource(const struct tracer *t, const struct worker_job *job,
-			 const struct analysed *exe, struct resource **out)
+			 const char *go_version, struct resource **out)
 {
 	auto_free char *service = NULL, *attributes = NULL;
 	struct process proc = job->proc;
@@ -189,7 +190,7 @@ static int make_resource(const struct tracer *t, const struct worker_job *job,
 		.proc = &proc,
 		.pod = job->pod,
 		.container = job->pod ? job->container : NULL,
-		.go_version = *exe->go_version ? exe->go_version : NULL,
+		.go_version = *go_version ? go_version : NULL,
 	};
 
 	/* Without them the resource says less; that they cannot be read is no reason not to trace.
@@ -211,7 +212,7 @@ static int publish(struct tracer *t, const struct worker_job *job, const struct 
 	struct resource *resource = NULL;
 	struct literals *literals = NULL;
 	struct target *target = NULL;
-	int err = make_resource(t, job, exe, &resource);
+	int err = make_resource(t, job, exe->go_version, &resource);
 	int own = exe->ro_size && !err ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
 
 	if (own >= 0 && literals_new(&literals, own, exe->ro_offset, exe->ro_size))
@@ -344,6 +345,27 @@ static void attach(struct tracer *t, const struct worker_job *job, const struct 
 	}
 }
 
+/* Its pod has other labels or annotations. Who runs is who ran: the worker is told of every process
+ * that becomes another one before. */
+static void rename_target(struct tracer *t, const struct worker_job *job, struct worker_result *out)
+{
+	struct resource *resource = NULL;
+	struct target *target = NULL;
+	int err = make_resource(t, job, job->go_version, &resource);
+
+	out->renamed = true;
+	if (!err)
+		err = target_new(&target, job->slot, job->generation, job->proc.pid, &resource,
+				 NULL, job->container ? job->container->probe_paths : NULL,
+				 job->container ? job->container->nprobe_paths : 0, job->signals);
+	if (!err)
+		err = targets_rename(t->targets, &target);
+	log_debug("discover: process %d (%s) is told of anew: %s", job->proc.pid, job->proc.exe,
+		  err ? strerror(-err) : "its pod's labels or annotations say something else");
+	target_free(&target);
+	resource_put(&resource);
+}
+
 static uint64_t now_ns(void)
 {
 	struct timespec t;
@@ -390,22 +412,31 @@ static void trace(struct tracer *t, const struct worker_job *job, struct worker_
  * a wide glob matches besides Go programs is not told one by one. */
 static void log_outcome(const struct worker_job *job, const struct worker_result *out)
 {
-	static struct log_limit limit;
+	static struct log_limit limit, told;
 	bool traced = out->outcome == WORKER_TRACED, never = out->outcome == WORKER_NOT_GO ||
 							     out->outcome == WORKER_UNSUPPORTED ||
 							     out->outcome == WORKER_DECLINED;
-	uint64_t skipped;
-	bool tell = !job->pod && (traced || (never && log_allow(&limit, &skipped)));
+	uint64_t skipped = 0;
+	bool tell = !job->pod && ((traced && log_allow_some(&told, TOLD_A_MINUTE, &skipped)) ||
+				  (never && log_allow(&limit, &skipped)));
+	char more[64] = "";
 
-	log_write(tell ? LOG_INFO : LOG_DEBUG, "discover: process %d (%s) is %s: %s; %.1f ms",
+	if (skipped)
+		(void)snprintf(more, sizeof(more), " (%llu more of these in the last minutes)",
+			       (unsigned long long)skipped);
+	log_write(tell ? LOG_INFO : LOG_DEBUG, "discover: process %d (%s) is %s: %s; %.1f ms%s",
 		  job->proc.pid, job->proc.exe, traced ? "traced" : "not traced", out->reason,
-		  (double)out->took_ns / 1e6);
+		  (double)out->took_ns / 1e6, more);
 }
 
 static void tracer_trace(void *arg, const struct worker_job *job, struct worker_result *out)
 {
 	uint64_t begin = now_ns();
 
+	if (job->rename) {
+		rename_target(arg, job, out);
+		return;
+	}
 	trace(arg, job, out);
 	out->took_ns = now_ns() - begin;
 	log_outcome(job, out);

@@ -112,6 +112,8 @@ static void submit(struct tracker *t, struct entry *e, const struct decide_on *o
 	struct worker_job *job;
 
 	if (worker_job_new(&job)) {
+		if (e->traced)
+			return; /* what is told of it stays as it is */
 		roster_set(t->roster, e, ROSTER_FAILED, "no memory");
 		retry_in(t, e, NO_MEMORY_NS);
 		return;
@@ -122,6 +124,13 @@ static void submit(struct tracker *t, struct entry *e, const struct decide_on *o
 	job->pod = on->pod;
 	job->container = on->container;
 	job->signals = e->job_signals = e->signals;
+	e->names = on->pod ? pod_names(on->pod) : 0;
+	if (e->traced) {
+		job->rename = true;
+		job->slot = e->result->slot;
+		job->generation = e->result->generation;
+		memcpy(job->go_version, e->result->go_version, sizeof(job->go_version));
+	}
 	e->working = true;
 	worker_trace(t->worker, job);
 }
@@ -162,6 +171,8 @@ static void want(struct tracker *t, struct entry *e, const struct decision *d,
 	}
 	if (e->traced) {
 		roster_set(t->roster, e, ROSTER_TRACED, "%s", d->reason);
+		if (on->container && e->names != pod_names(on->pod))
+			submit(t, e, on);
 	} else if (e->result && !e->again) {
 		show_refusal(t, e);
 	} else {
@@ -390,7 +401,9 @@ static void take_result(struct tracker *t, struct worker_result *result)
 
 	if (e)
 		e->working = false;
-	if (r->traced && (!e || !e->wanted || e->signals != e->job_signals)) {
+	if (r->renamed) {
+		; /* nothing else has changed */
+	} else if (r->traced && (!e || !e->wanted || e->signals != e->job_signals)) {
 		if (worker_untrace(t->worker, r->traced))
 			log_error("discover: no memory to detach a process; its probes go when it "
 				  "ends");

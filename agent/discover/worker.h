@@ -20,7 +20,13 @@ struct worker_job {
 	struct pods *pods; /* a reference, so that pod and container stay; NULL: in none */
 	const struct pod *pod;
 	const struct container *container;
-	uint32_t signals;             /* SIGNAL_* */
+	uint32_t signals; /* SIGNAL_* */
+	/* It is traced already, and only what is told of it (its resource) is to be made anew: slot
+	 * and generation of its target, and its Go version. */
+	bool rename;
+	uint16_t slot;
+	uint32_t generation;
+	char go_version[48];
 	struct worker_result *result; /* memory for the answer, so that there always is one */
 };
 
@@ -44,6 +50,7 @@ struct worker_lack {
 struct worker_result {
 	struct worker_result *next;
 	uint64_t serial;
+	bool renamed; /* the answer to worker_job.rename: the rest is empty */
 	enum worker_outcome outcome;
 	struct traced *traced; /* WORKER_TRACED: the receiver's */
 	uint16_t slot;

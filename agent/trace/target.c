@@ -9,7 +9,8 @@ enum place_state { PLACE_FREE, PLACE_RESERVED, PLACE_LIVE, PLACE_RETIRED };
 /* One slot. EVENTS reads `target` without the lock; everything else is under it. */
 struct place {
 	_Atomic(struct target *) target;
-	uint32_t generation; /* last one given out */
+	struct target *renamed; /* takes the place of target with the next targets_reap() */
+	uint32_t generation;    /* last one given out */
 	enum place_state state;
 	uint16_t next; /* of the same list */
 };
@@ -26,7 +27,8 @@ struct targets {
 	struct chain empty;
 	struct chain retired;  /* since the last targets_reap() */
 	struct chain drained;  /* before it: the next one frees them */
-	atomic_size_t waiting; /* in the two lists above */
+	atomic_size_t waiting; /* in the two lists above, and renamed ones */
+	size_t nrenamed;
 	size_t n;
 	struct place places[];
 };
@@ -121,6 +123,7 @@ void targets_free(struct targets **p)
 		struct target *target = atomic_load(&t->places[i].target);
 
 		target_free(&target);
+		target_free(&t->places[i].renamed);
 	}
 	(void)pthread_mutex_destroy(&t->lock);
 	free(t);
@@ -153,6 +156,57 @@ void targets_publish(struct targets *t, struct target *target)
 	place->state = PLACE_LIVE;
 	atomic_store_explicit(&place->target, target, memory_order_release);
 	(void)pthread_mutex_unlock(&t->lock);
+}
+
+static bool same_resource(const struct target *a, const struct target *b)
+{
+	return a->resource->size == b->resource->size &&
+	       memcmp(a->resource->bytes, b->resource->bytes, a->resource->size) == 0;
+}
+
+int targets_rename(struct targets *t, struct target **p)
+{
+	struct place *place = &t->places[(*p)->slot];
+	struct target *before;
+	int err = 0;
+
+	(void)pthread_mutex_lock(&t->lock);
+	before = place->renamed ? place->renamed : atomic_load(&place->target);
+	if (place->state != PLACE_LIVE || before->generation != (*p)->generation) {
+		err = -ENOENT;
+	} else if (same_resource(before, *p)) {
+		err = -EALREADY;
+	} else {
+		if (!place->renamed) {
+			t->nrenamed++;
+			atomic_fetch_add(&t->waiting, 1);
+		}
+		target_free(&place->renamed);
+		place->renamed = take(*p);
+	}
+	(void)pthread_mutex_unlock(&t->lock);
+	return err;
+}
+
+/* Under the lock: nobody but EVENTS, which calls this, and who holds the lock looks at a target. */
+static void rename_all(struct targets *t)
+{
+	for (size_t i = 0; i < t->n && t->nrenamed; i++) {
+		struct place *place = &t->places[i];
+		struct target *now = take(place->renamed), *before;
+
+		if (!now)
+			continue;
+		t->nrenamed--;
+		atomic_fetch_sub(&t->waiting, 1);
+		before = atomic_load(&place->target);
+		now->literals = take(before->literals);
+		for (size_t k = 0; k < LIBS_MAX; k++)
+			atomic_store(&now->spans[k], atomic_load(&before->spans[k]));
+		atomic_store(&now->last_event_ns, atomic_load(&before->last_event_ns));
+		atomic_store_explicit(&place->target, now, memory_order_release);
+		target_free(&before);
+	}
 }
 
 void targets_retire(struct targets *t, uint16_t slot)
@@ -196,6 +250,7 @@ void targets_reap(struct targets *t)
 	if (!targets_retiring(t))
 		return;
 	(void)pthread_mutex_lock(&t->lock);
+	rename_all(t);
 	while (t->drained.n) {
 		uint16_t slot = pop(t, &t->drained);
 		struct target *target = atomic_exchange(&t->places[slot].target, NULL);

@@ -47,6 +47,10 @@ int targets_reserve(struct targets *t, uint16_t *slot, uint32_t *generation) mus
 /* Worker: makes the target visible; its slot and generation are those reserved. The table owns it
  * now. */
 void targets_publish(struct targets *t, struct target *target);
+/* Worker: what is told of the live target of that slot and generation is told by *t from now on:
+ * its counters and literals go over to it. Takes *t over. 0; -ENOENT: there is none any more;
+ * -EALREADY: its resource says nothing new. Then *t is the caller's. */
+int targets_rename(struct targets *t, struct target **target) must_check;
 /* Worker: after its link is closed (attach_detach()). The events thread frees it, and the slot,
  * once it has read all records of it. */
 void targets_retire(struct targets *t, uint16_t slot);

@@ -500,19 +500,6 @@ def test_health_probes_are_kept_when_asked_for(node):
     sink.wait(2)
 
 
-def test_pod_labels_and_annotations_that_are_asked_for_are_attributes(node):
-    sink = node.sink()
-    pod = Pod.of_deployment(labels={"team": "blue"}, annotations={"cost-centre": "42"})
-    target = node.run(pod=pod)
-    agent = node.agent(sink, resource__pod_labels=["team", "absent"], resource__pod_annotations=["cost-centre"],
-                       resource__attributes="deployment.environment.name=test,k8s.cluster.name=c1")
-    agent.wait_traced(target.pid)
-    r = check_traced(sink, target)[0].resource
-    assert r["k8s.pod.label.team"] == "blue" and "k8s.pod.label.absent" not in r
-    assert r["k8s.pod.annotation.cost-centre"] == "42"
-    assert r["deployment.environment.name"] == "test" and r["k8s.cluster.name"] == "c1"
-
-
 def test_no_container_id_is_invented(node):
     """A pod whose container ids belong to others is never given this process."""
     sink = node.sink()

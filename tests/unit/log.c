@@ -123,3 +123,18 @@ Test(log, a_repeated_message_goes_out_once_a_minute_with_the_number_left_out)
 	cr_assert_eq(skipped, 5);
 	cr_assert_not(log_allow(&limit, &skipped));
 }
+
+Test(log, so_many_different_messages_a_minute_go_out_and_the_rest_is_counted)
+{
+	struct log_limit limit = { 0 };
+	uint64_t skipped = 0;
+
+	for (int i = 0; i < 20; i++)
+		cr_assert_eq(log_allow_some(&limit, 5, &skipped), i < 5, "%d", i);
+	cr_assert_eq(skipped, 0);
+	limit.last_ns -= LOG_LIMIT_NS; /* a minute later */
+	cr_assert(log_allow_some(&limit, 5, &skipped));
+	cr_assert_eq(skipped, 15);
+	for (int i = 1; i < 20; i++)
+		cr_assert_eq(log_allow_some(&limit, 5, &skipped), i < 5, "%d", i);
+}

@@ -233,3 +233,66 @@ Test(target, worker_events_and_status_page_use_the_table_at_once)
 	(void)pthread_join(threads[1], NULL);
 	cr_assert_gt(found, 0);
 }
+
+static struct target *named(const struct target *t, const char *service)
+{
+	struct resource_attr attr = { .key = "service.name", .value = service };
+	struct resource *r = NULL;
+	struct target *target = NULL;
+
+	cr_assert_eq(resource_new(&r, &attr, 1), 0);
+	cr_assert_eq(
+		target_new(&target, t->slot, t->generation, 1, &r, NULL, NULL, 0, SIGNAL_TRACES),
+		0);
+	return target;
+}
+
+Test(target, what_is_told_of_one_changes_between_two_drains_and_its_counters_go_on)
+{
+	struct target *t = add(table), *other = add(table), *again;
+	struct cookie c = cookie_of(t);
+
+	atomic_store(&t->spans[2], 7);
+	atomic_store(&t->last_event_ns, 99);
+	again = named(t, "web");
+	cr_assert_eq(targets_rename(table, &again), -EALREADY, "it is web already");
+	target_free(&again);
+	cr_assert_not(targets_retiring(table));
+	again = named(t, "shop");
+	cr_assert_eq(targets_rename(table, &again), 0);
+	cr_assert_null(again);
+	again = named(t, "shop");
+	cr_assert_eq(targets_rename(table, &again), -EALREADY, "it will be");
+	target_free(&again);
+	again = named(t, "store");
+	cr_assert_eq(targets_rename(table, &again), 0);
+	cr_assert(targets_retiring(table), "events is to look");
+	cr_assert_str_eq(targets_find(table, c)->resource->service, "web");
+	targets_reap(table);
+	cr_assert_not(targets_retiring(table));
+	t = targets_find(table, c);
+	cr_assert_str_eq(t->resource->service, "store");
+	cr_assert_eq(atomic_load(&t->spans[2]), 7);
+	cr_assert_eq(atomic_load(&t->last_event_ns), 99);
+	cr_assert_eq(targets_find(table, cookie_of(other)), other);
+	cr_assert_eq(live(), 2);
+}
+
+Test(target, one_that_was_retired_meanwhile_is_not_told_of_anew)
+{
+	struct target *t = add(table), *again = named(t, "shop"), *late = named(t, "late");
+	struct cookie c = cookie_of(t);
+
+	cr_assert_eq(targets_rename(table, &again), 0);
+	targets_retire(table, c.slot);
+	cr_assert_eq(targets_rename(table, &late), -ENOENT);
+	target_free(&late);
+	targets_reap(table);
+	cr_assert_str_eq(targets_find(table, c)->resource->service, "shop");
+	targets_reap(table);
+	cr_assert_null(targets_find(table, c));
+	cr_assert_not(targets_retiring(table));
+	again = add(table); /* one that is left in the table is freed with it */
+	late = named(again, "shop");
+	cr_assert_eq(targets_rename(table, &late), 0);
+}
