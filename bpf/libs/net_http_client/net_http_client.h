@@ -36,7 +36,7 @@
 	X(ADDR_IP, "net.TCPAddr", "IP")                                                            \
 	X(ADDR_PORT, "net.TCPAddr", "Port")                                                        \
 	X(OP_ERROR_ERR, "net.OpError", "Err")                                                      \
-	X(XNET_OWN, "golang.org/x/net/http2.ClientConn", "hbuf") /* it does not hand over to       \
+	X(XNET_OWN, "golang.org/x/net/http2.ClientConn", "tlsState") /* it does not hand over to   \
 								    net/http */
 
 #define X(id, type, field) F_##id,

@@ -15,9 +15,10 @@ class Rig:
         self.node, self.collector = node, node.collector()
         self.agent = node.agent(self.collector, **options)
 
-    def trees(self, version, requests, seed=1):
+    def trees(self, version, requests, seed=1, xnet="", sampled=False):
         """Lets the program make that many calls: (what it says of each by id, spans of clients by id, spans of servers by id)."""
-        target = self.node.run(gobuild.build(TREES, go=version))
+        more = {"require": (f"golang.org/x/net@{xnet}",), "tags": "xnet"} if xnet else {}
+        target = self.node.run(gobuild.build(TREES, go=version, **more))
         self.agent.wait_traced(target.pid)
         target.process.record("ports")
         target.process.popen.stdin.write(f"go {requests} {seed}\n".encode())
@@ -28,6 +29,10 @@ class Rig:
 
         def mine():
             return [s for s in self.collector.spans() if s.resource.get("container.id") == target.container.id]
+        if sampled:
+            until(lambda: self.agent.metric("spoor_spans_produced_total") >= len(calls) + served, 30, "all that was done is seen")
+            until(lambda: self.agent.conservation()["queued"] == 0, 10, "what is sampled arrives")
+            served = -len(calls)
         until(lambda: len(mine()) >= len(calls) + served, 30, lambda: f"{len(calls)} calls and {served} requests arrive "
               f"({len(mine())} did); dropped {self.agent.dropped()}; {json.dumps(self.agent.process_state(target.pid))}")
         target.stop()

@@ -51,6 +51,17 @@ class Trees:
         if inferred and call["class"] not in ("infer", "shared", "late", "known"):
             self.wrong.append((call, parent, "inferred"))
 
+    def check_times(self, call):
+        """Field case 11: one clock; a request that waits for its calls is longer than they are."""
+        (client,), served = self.clients[call["id"]], self.servers[call["id"]]
+        assert client.start <= client.end
+        for server in served:
+            assert client.start <= server.start, (call, "served before it was called")
+        parent = self.parent_of(client)
+        if parent and call["class"] in ("exact", "known", "infer"):
+            (server,) = self.servers[parent]
+            assert server.start <= client.start <= client.end <= server.end, (call, client, server)
+
     def check(self):
         for call in self.calls.values():
             assert len(self.clients[call["id"]]) == 1, (call, self.clients[call["id"]])
@@ -58,6 +69,7 @@ class Trees:
             assert served == 1 or (call["error"] and not served), (call, served)
         for call in self.calls.values():
             self.check_call(call)
+            self.check_times(call)
         ways = Counter((c["way"], c["proto"], p and "wrong" or "missing") for c, p, _ in self.wrong)
         assert not self.wrong, f"{len(self.wrong)} of {len(self.calls)}: {ways.most_common(20)}; e.g. {self.wrong[:5]}"
         for node in self.server_of.values():
@@ -79,8 +91,30 @@ class Trees:
             print(f"  {name}: {text}")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_exported_trees_are_the_true_ones(rig, version):
-    trees = Trees(*rig.trees(version, CALLS))
+# golang.org/x/net: its own server and client; 0.62 with Go 1.27 hands over to net/http.
+@pytest.mark.parametrize("version, xnet", [*((v, "") for v in VERSIONS), ("1.19", "v0.17.0"), ("1.26", "v0.38.0"), ("1.27", "v0.62.0")])
+def test_exported_trees_are_the_true_ones(rig, version, xnet):
+    trees = Trees(*rig.trees(version, CALLS, xnet=xnet))
     trees.check()
-    trees.report(version)
+    trees.report(f"{version} {xnet}".strip())
+    lost = [f"{name} {n}" for name, n in rig.agent.metrics().items() if n and name.startswith(("spoor_parents_skipped", "spoor_operations_skipped",
+                                                                                               "spoor_operations_abandoned"))]
+    assert not lost, lost
+
+
+def test_the_inference_can_be_switched_off(node, rig_of):
+    trees = Trees(*rig_of(node, parents__starting_goroutine=False).trees("1.26", 2_000))
+    trees.check()
+    assert not any("inferred" in what for tally in trees.tally.values() for what in tally), trees.tally
+
+
+def test_a_sampled_trace_is_whole_and_another_one_is_not_there(node, rig_of):
+    """Parent-based: a call that has a parent is there if its parent is, and only then."""
+    rig = rig_of(node, traces__sampler="parentbased_traceidratio", traces__sampler_arg="0.3")
+    trees = Trees(*rig.trees("1.26", 5_000, sampled=True))
+    there = {node for node, found in trees.servers.items() if found}
+    parted = {call["id"] for call in trees.calls.values() if call["class"] == "exact" and (call["by"] in there) != bool(trees.clients[call["id"]])}
+    assert not parted, [trees.calls[i] for i in list(parted)[:5]]
+    lone = [s for found in trees.clients.values() for s in found if trees.parent_of(s) is None]
+    assert not lone, f"{len(lone)} have a parent that is not there, e.g. {lone[:3]}"
+    assert 0.2 < len(there) / len(trees.calls) < 0.4

@@ -73,6 +73,9 @@ var (
 	h1, h2    *http.Client
 	h1URL     string
 	h2URL     string
+	x         *http.Client // of golang.org/x/net, if it is built in
+	xURL      string
+	more      func(http.Handler) (*http.Client, string)
 	behind    sync.WaitGroup // what goes on after its request
 	jobs      = make(chan func())
 	lazyJobs  = make(chan func())
@@ -91,8 +94,13 @@ func get(ctx context.Context, n *node, r *rand.Rand, way, class string) {
 	}
 	nodes.Store(c.ID, child)
 	client, url := h1, h1URL
-	if r.Intn(2) == 0 {
+	switch r.Intn(3) {
+	case 0:
 		client, url, c.Proto = h2, h2URL, "2"
+	case 1:
+		if x != nil {
+			client, url, c.Proto = x, xURL, "2, golang.org/x/net"
+		}
 	}
 	req, err := http.NewRequestWithContext(ctx, "POST", url+"/n/"+strconv.FormatInt(c.ID, 10), nil)
 	if err != nil {
@@ -198,6 +206,9 @@ func main() {
 	h1 = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
 	h2 = &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true,
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	if more != nil {
+		x, xURL = more(handler)
+	}
 	fmt.Printf("{\"ports\": {\"h1\": %d, \"h2\": %d}}\n", plain.Addr().(*net.TCPAddr).Port, secure.Addr().(*net.TCPAddr).Port)
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
