@@ -131,7 +131,9 @@ static void text_functions(FILE *f, const struct plan *p, size_t lib)
 								       : "entry, ",
 				      fn->emulated ? "emulated" : "single step");
 		(void)fprintf(f, "  %s", fn->name);
-		if (ends > rets)
+		if (rets && l->lib->probes[k].returned)
+			(void)fprintf(f, ", where %s has returned", l->callees[k].name);
+		else if (ends > rets)
 			(void)fprintf(f, " (and %zu ends, %zu of them returns)", ends, rets);
 		else if (rets)
 			(void)fprintf(f, " (and %zu returns)", rets);

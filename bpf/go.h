@@ -46,6 +46,7 @@ struct {
 #define GO_G(ctx)       ((ctx)->r14)
 #define GO_CLOSURE(ctx) ((ctx)->rdx)
 #define GO_SP(ctx)      ((ctx)->rsp)
+#define GO_FP(ctx)      ((ctx)->rbp) /* frame pointer, Go >= 1.21: SP at the entry less 8 */
 #elif defined(__TARGET_ARCH_arm64)
 #define GO_ARM64(ctx)   ((const struct user_pt_regs *)(ctx))
 #define GO_P1(ctx)      (GO_ARM64(ctx)->regs[0])
@@ -60,6 +61,7 @@ struct {
 #define GO_G(ctx)       (GO_ARM64(ctx)->regs[28])
 #define GO_CLOSURE(ctx) (GO_ARM64(ctx)->regs[26])
 #define GO_SP(ctx)      (GO_ARM64(ctx)->sp)
+#define GO_FP(ctx)      (GO_ARM64(ctx)->regs[29]) /* SP less 8, not the caller's */
 #else
 #error "go.h: no Go register ABI for this architecture"
 #endif

@@ -52,6 +52,11 @@ static inline struct str str_of(const char *text)
 	return (struct str){ text, text ? strlen(text) : 0 };
 }
 
+static inline bool str_same(struct str a, struct str b)
+{
+	return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+
 static inline bool str_eq(struct str a, const char *b)
 {
 	return b && a.n == strlen(b) && (a.n == 0 || memcmp(a.p, b, a.n) == 0);

@@ -291,5 +291,6 @@ struct privacy config_privacy(const struct config *cfg)
 				 .known_methods = &cfg->known_methods,
 				 .url_query = cfg->url_query,
 				 .health_probes = cfg->health_probes,
-				 .body_sizes = cfg->body_sizes };
+				 .body_sizes = cfg->body_sizes,
+				 .no_routes = strcmp(cfg->routes, "off") == 0 };
 }

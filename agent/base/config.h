@@ -31,7 +31,7 @@ struct config {
 /* What a library's decode() needs of it. */
 struct privacy {
 	const struct list *redact_query_keys, *known_methods;
-	bool url_query, health_probes, body_sizes;
+	bool url_query, health_probes, body_sizes, no_routes;
 };
 
 /* A flag of one sub-command alone, such as --json: no value, sets *value to true. A list ends with

@@ -44,6 +44,7 @@
 	X(LIST, redact_query_keys, "privacy.redact_query_keys", "", "X-Amz-Signature, X-Amz-Credential, X-Amz-Security-Token, AWSAccessKeyId, Signature, sig, X-Goog-Signature", "", "query parameters whose value is replaced by REDACTED") \
 	X(LIST, known_methods, "http.known_methods", "OTEL_INSTRUMENTATION_HTTP_KNOWN_METHODS", "CONNECT, DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, TRACE, QUERY", "", "methods that are not _OTHER") \
 	X(BOOL, body_sizes, "http.body_sizes", "", "false", "", "whether http.request.body.size and http.response.body.size are recorded") \
+	X(ENUM, routes, "routes", "", "exact", "exact free off", "http.route; exact: also behind a middleware that copies the request, by one more probe where that tells more; free: only what costs nothing; off: none") \
 	X(LIST, exporters, "exporters", "OTEL_TRACES_EXPORTER", "otlp", "otlp stdout none", "where spans go; none: nowhere")                \
 	X(ENUM, stdout_format, "stdout.format", "", "text", "text json", "lines of the stdout exporter") \
 	X(STRING, otlp_endpoint, "otlp.endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", "", "URL", "collector, without /v1/traces; empty: http://<node.ip or localhost>:4318") \

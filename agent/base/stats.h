@@ -24,6 +24,8 @@
 	X(attach_failed_no_slot, COUNTER, "attach_failures_total", "reason=\"no_slot\"", "")        \
 	X(attach_failed_nothing, COUNTER, "attach_failures_total", "reason=\"nothing_to_trace\"", "") \
 	X(attach_failed_gone, COUNTER, "attach_failures_total", "reason=\"process_gone\"", "")      \
+	X(trials_ended, COUNTER, "trial_probes_total", "change=\"taken_away\"", "Processes whose trial probes (the one for routes behind a copy of the request) were taken away, as they told nothing new, or hung again, as they might") \
+	X(trials_begun, COUNTER, "trial_probes_total", "change=\"hung_again\"", "")                \
 	X(analysis_open, COUNTER, "binary_analysis_failures_total", "reason=\"open\"", "Executables of selected pods that could not be analysed, by reason") \
 	X(analysis_bits, COUNTER, "binary_analysis_failures_total", "reason=\"bits\"", "")        \
 	X(analysis_machine, COUNTER, "binary_analysis_failures_total", "reason=\"machine\"", "")  \

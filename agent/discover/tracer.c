@@ -7,6 +7,7 @@
 #include "discover/places.h"
 #include "discover/plans.h"
 #include "discover/sdk.h"
+#include "discover/trial.h"
 #include "discover/worker.h"
 #include "gobin/gobin.h"
 #include "pipeline/identity.h"
@@ -24,6 +25,7 @@
 
 #define PLANS_MAX     64
 #define TOLD_A_MINUTE 20
+#define TRIALS_A_TICK 4
 
 struct tracer {
 	const struct config *cfg;
@@ -37,6 +39,8 @@ struct traced {
 	struct traced *next;
 	int pid;
 	struct attached *attached;
+	struct target *target; /* the table's: until it is retired, which is here */
+	struct trial trial;
 	uint16_t slot;
 };
 
@@ -207,18 +211,18 @@ static int make_resource(const struct tracer *t, const struct worker_job *job,
 /* The target of a reserved slot, visible to the events thread: the first record may come before
  * attach_process() returns. */
 static int publish(struct tracer *t, const struct worker_job *job, const struct analysed *exe,
-		   int fd, uint16_t slot, uint32_t generation)
+		   int fd, struct traced *traced, uint32_t generation)
 {
 	struct resource *resource = NULL;
 	struct literals *literals = NULL;
-	struct target *target = NULL;
 	int err = make_resource(t, job, exe->go_version, &resource);
 	int own = exe->ro_size && !err ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
 
 	if (own >= 0 && literals_new(&literals, own, exe->ro_offset, exe->ro_size))
 		literals = NULL;
 	if (!err)
-		err = target_new(&target, slot, generation, job->proc.pid, &resource, &literals,
+		err = target_new(&traced->target, traced->slot, generation, job->proc.pid,
+				 &resource, &literals,
 				 job->container ? job->container->probe_paths : NULL,
 				 job->container ? job->container->nprobe_paths : 0, job->signals);
 	if (err) {
@@ -226,7 +230,7 @@ static int publish(struct tracer *t, const struct worker_job *job, const struct 
 		literals_free(&literals);
 		return err;
 	}
-	targets_publish(t->targets, target);
+	targets_publish(t->targets, traced->target);
 	return 0;
 }
 
@@ -308,7 +312,7 @@ static void attach(struct tracer *t, const struct worker_job *job, const struct 
 			t->cfg->targets_max);
 		return;
 	}
-	err = publish(t, job, exe, fd, traced->slot, out->generation);
+	err = publish(t, job, exe, fd, traced, out->generation);
 	if (err) {
 		targets_cancel(t->targets, traced->slot);
 		stat_add(attach_failed, 1);
@@ -463,7 +467,43 @@ static void tracer_untrace(void *arg, struct traced **list, size_t n)
 	log_debug("worker: probes removed from %zu processes", n);
 }
 
+/* Does what the verdict says. True: it took its time. */
+static bool judge(const struct tracer *t, struct traced *traced)
+{
+	uint64_t counts[TARGET_TRIALS];
+	enum trial_verdict verdict;
+	int err;
+
+	for (size_t i = 0; i < TARGET_TRIALS; i++)
+		counts[i] = atomic_load_explicit(&traced->target->trials[i], memory_order_relaxed);
+	verdict = trial_look(&traced->trial, counts, now_ns());
+	if (verdict == TRIAL_STAYS)
+		return false;
+	err = attach_trial(t->attach, traced->attached, verdict == TRIAL_BEGINS);
+	if (err)
+		trial_undone(&traced->trial);
+	else if (verdict == TRIAL_BEGINS)
+		stat_add(trials_begun, 1);
+	else
+		stat_add(trials_ended, 1);
+	log_debug("attach: trial probes of process %d %s: %s", traced->pid,
+		  verdict == TRIAL_BEGINS ? "hang again" : "are taken away",
+		  err ? strerror(-err) : "done");
+	return true;
+}
+
+/* Taking probes away waits for the kernel: a few at a time. */
+static void tracer_tick(void *arg)
+{
+	struct tracer *t = arg;
+	int n = 0;
+
+	for (struct traced *it = t->all; it && n < TRIALS_A_TICK; it = it->next)
+		if (attach_has_trial(it->attached))
+			n += judge(t, it);
+}
+
 struct worker_backend tracer_backend(struct tracer *t)
 {
-	return (struct worker_backend){ t, tracer_trace, tracer_untrace };
+	return (struct worker_backend){ t, tracer_trace, tracer_untrace, tracer_tick };
 }

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #define BEAT_S          2
+#define TICK_NS         (2 * 1000000000ull)
 /* Attaching goes first, for a program that has just started is losing requests; but what waits to
  * be detached gets its turn after so many. */
 #define TRACES_IN_A_ROW 8
@@ -18,6 +19,7 @@ struct worker {
 	pthread_t thread;
 	bool started;
 	int event_fd;
+	uint64_t tick_ns; /* of the thread: when the next one is due */
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	/* guarded by lock */
@@ -79,6 +81,25 @@ void worker_job_free(struct worker_job **p)
 	free(job);
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* Under the lock, which it leaves for that time. */
+static void tick_if_due(struct worker *w)
+{
+	if (!w->backend.tick || now_ns() < w->tick_ns)
+		return;
+	(void)pthread_mutex_unlock(&w->lock);
+	w->backend.tick(w->backend.arg);
+	w->tick_ns = now_ns() + TICK_NS;
+	(void)pthread_mutex_lock(&w->lock);
+}
+
 /* Waits for work under the lock; a beat now and then, also when idle. What the last work took of
  * memory goes back when there has been no other for a while. */
 static void wait_for_work(struct worker *w)
@@ -95,6 +116,7 @@ static void wait_for_work(struct worker *w)
 			footprint_trim();
 		}
 		heart_beat(HEART_WORKER);
+		tick_if_due(w);
 	}
 }
 
@@ -143,6 +165,7 @@ static void *worker_run(void *arg)
 		wait_for_work(w);
 		if (w->stopping)
 			break;
+		tick_if_due(w);
 		if (w->first && (!w->nuntrace || row < TRACES_IN_A_ROW)) {
 			trace_first(w);
 			row++;

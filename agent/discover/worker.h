@@ -76,6 +76,8 @@ struct worker_backend {
 	void (*trace)(void *arg, const struct worker_job *job, struct worker_result *out);
 	/* Detaches all n at once and frees them. */
 	void (*untrace)(void *arg, struct traced **list, size_t n);
+	/* Now and then, also when there is work; may be NULL. */
+	void (*tick)(void *arg);
 };
 
 struct worker;

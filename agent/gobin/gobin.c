@@ -303,6 +303,23 @@ int gobin_rets(struct gobin *g, const struct gobin_func *f, uint64_t *offsets, s
 	return err;
 }
 
+int gobin_returned(struct gobin *g, const struct gobin_func *f, const struct gobin_func *callee,
+		   uint32_t results, uint64_t *offsets, size_t *n)
+{
+	struct insn_call call = { f->entry, callee->entry, results };
+	auto_free uint8_t *code = NULL;
+	size_t size;
+	int err = callee->name ? func_code(g, f, &code, &size) : -EINVAL;
+
+	if (err)
+		return err;
+	err = insn_returned(g->exe.arm64, code, size, &call, offsets, GOBIN_RETS_MAX, n);
+	for (size_t i = 0; !err && i < *n; i++)
+		offsets[i] = exe_offset(&g->exe, f->entry + offsets[i]);
+	costs(g);
+	return err;
+}
+
 #define BARRIER(suffix) ((const char *const[]){ "runtime.gcWriteBarrier" suffix, NULL })
 /* Up to Go 1.20 by register, then by the number of pointers (runtime/asm_amd64.s). */
 const char *const *const gobin_barriers[GOBIN_BARRIERS] = {

@@ -82,6 +82,11 @@ int gobin_funcs(struct gobin *g, const char *const *const *names, size_t n,
  * decoded; -E2BIG. */
 int gobin_rets(struct gobin *g, const struct gobin_func *f, uint64_t *offsets,
 	       size_t *n) must_check;
+/* File offsets of the places in f where a call of `callee` has returned and its results are still
+ * in their registers, see insn_returned(); at most GOBIN_RETS_MAX. The kernel emulates the
+ * instruction of each. 0; -ENOTSUP; -E2BIG. */
+int gobin_returned(struct gobin *g, const struct gobin_func *f, const struct gobin_func *callee,
+		   uint32_t results, uint64_t *offsets, size_t *n) must_check;
 
 /* A place where a function ends. */
 struct gobin_exit {

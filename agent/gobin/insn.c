@@ -168,3 +168,145 @@ int insn_rets(bool arm64, const uint8_t *code, size_t size, uint64_t *offsets, s
 	return arm64 ? rets_arm64(code, size, offsets, max, n)
 		     : rets_x86(code, size, offsets, max, n);
 }
+
+/* So many instructions lie between a call and its place, at most. */
+#define RETURNED_STEPS 16
+
+static bool decode(const uint8_t *code, size_t size, size_t at, ZydisDecodedInstruction *insn,
+		   ZydisDecodedOperand *operands)
+{
+	ZydisDecoder decoder;
+
+	return ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64,
+					     ZYDIS_STACK_WIDTH_64)) &&
+	       ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code + at, size - at, insn, operands));
+}
+
+/* Where a direct jump or call goes: offset from the function's start, wrapping around; false: it is
+ * none. */
+static bool branches_to(const ZydisDecodedInstruction *insn, const ZydisDecodedOperand *operands,
+			size_t at, uint64_t *to)
+{
+	for (size_t i = 0; i < insn->operand_count_visible; i++)
+		if (operands[i].type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
+		    operands[i].imm.is_relative) {
+			*to = at + insn->length + (uint64_t)operands[i].imm.value.s;
+			return true;
+		}
+	return false;
+}
+
+/* Whether the instruction changes the register of one of the results. */
+static bool overwrites(const ZydisDecodedInstruction *insn, const ZydisDecodedOperand *operands,
+		       uint32_t results)
+{
+	static const ZydisRegister order[] = {
+		ZYDIS_REGISTER_RAX, ZYDIS_REGISTER_RBX, ZYDIS_REGISTER_RCX,
+		ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_RSI, ZYDIS_REGISTER_R8,
+		ZYDIS_REGISTER_R9,  ZYDIS_REGISTER_R10, ZYDIS_REGISTER_R11,
+	};
+
+	for (size_t i = 0; i < insn->operand_count; i++) {
+		ZydisRegister whole;
+
+		if (operands[i].type != ZYDIS_OPERAND_TYPE_REGISTER ||
+		    !(operands[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
+			continue;
+		whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64,
+							 operands[i].reg.value);
+		for (size_t r = 0; r < ARRAY_SIZE(order); r++)
+			if (results >> r & 1 && whole == order[r])
+				return true;
+	}
+	return false;
+}
+
+/* The place behind the call that returns to `from`. */
+static int find_place(const uint8_t *code, size_t size, size_t from, uint32_t results,
+		      uint64_t *place)
+{
+	ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+	ZydisDecodedInstruction insn;
+	size_t at = from;
+
+	for (int i = 0; i < RETURNED_STEPS && at < size; i++, at += insn.length) {
+		if (is_emulated(code + at, size - at)) {
+			*place = at;
+			return 0;
+		}
+		if (!decode(code, size, at, &insn, operands) ||
+		    insn.meta.category == ZYDIS_CATEGORY_CALL ||
+		    insn.meta.category == ZYDIS_CATEGORY_RET ||
+		    insn.meta.category == ZYDIS_CATEGORY_UNCOND_BR ||
+		    overwrites(&insn, operands, results))
+			return -ENOTSUP;
+	}
+	return -ENOTSUP;
+}
+
+/* Calls pass over the whole function twice: first the calls and their places, then the jumps, none
+ * of which may lead to between them. */
+struct returned {
+	const uint8_t *code;
+	size_t size;
+	const struct insn_call *call;
+	uint64_t *from, *places;
+	size_t max, n;
+};
+
+static int see_call(struct returned *r, const ZydisDecodedInstruction *insn, size_t at, uint64_t to)
+{
+	if (insn->meta.category != ZYDIS_CATEGORY_CALL || to != r->call->callee - r->call->caller)
+		return 0;
+	if (r->n == r->max)
+		return -E2BIG;
+	r->from[r->n] = at + insn->length;
+	return find_place(r->code, r->size, at + insn->length, r->call->results,
+			  &r->places[r->n++]);
+}
+
+static int see_jump(struct returned *r, const ZydisDecodedInstruction *insn, size_t at, uint64_t to)
+{
+	(void)insn;
+	(void)at;
+	for (size_t i = 0; i < r->n; i++)
+		if (to >= r->from[i] && to <= r->places[i])
+			return -ENOTSUP;
+	return 0;
+}
+
+static int each_branch(struct returned *r,
+		       int (*see)(struct returned *r, const ZydisDecodedInstruction *insn,
+				  size_t at, uint64_t to))
+{
+	ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+	ZydisDecodedInstruction insn;
+	uint64_t to;
+	int err = 0;
+
+	for (size_t at = 0; at < r->size && !err; at += insn.length) {
+		if (!decode(r->code, r->size, at, &insn, operands))
+			return -ENOTSUP;
+		if (branches_to(&insn, operands, at, &to))
+			err = see(r, &insn, at, to);
+	}
+	return err;
+}
+
+int insn_returned(bool arm64, const uint8_t *code, size_t size, const struct insn_call *call,
+		  uint64_t *offsets, size_t max, size_t *n)
+{
+	uint64_t from[GOBIN_RETS_MAX];
+	struct returned r = { .code = code,
+			      .size = size,
+			      .call = call,
+			      .from = from,
+			      .places = offsets,
+			      .max = max < GOBIN_RETS_MAX ? max : GOBIN_RETS_MAX };
+	int err = arm64 ? -ENOTSUP : each_branch(&r, see_call);
+
+	if (!err)
+		err = each_branch(&r, see_jump);
+	*n = err ? 0 : r.n;
+	return err;
+}

@@ -6,6 +6,7 @@
 #include "propagate/propagate.h"
 #include "trace/core.h"
 #include "trace/library.h"
+#include "trace/links.h"
 #include "trace/sampler.h"
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -35,16 +36,15 @@ struct attach {
 	uint64_t counted[KERNEL_COUNTERS];
 };
 
-/* The link of one process. */
+/* What hangs in one process. */
 struct attached {
-	struct bpf_link *link;
-	int pidfd;
+	struct links links;
+	int pidfd, pid;
 	uint16_t slot;
 	uint32_t libs; /* bit n: library n's slot is filled */
 	bool propagates;
 	struct propagate_socket owner; /* what its sockets are marked with */
 	uint32_t tgid;                 /* of the first PID namespace */
-	int pid;
 };
 
 static bool listed(const struct list *list, const char *text)
@@ -280,30 +280,26 @@ static bool traces(const struct attached *t)
 }
 
 static int hang(const struct attach *a, struct attached *t, const struct plan *p,
-		const char *exe_path, int pid, uint32_t generation, size_t *nprobes)
+		const char *exe_path, uint32_t generation, size_t *nprobes)
 {
-	auto_free unsigned long *offsets = calloc(p->nplaces + 1, sizeof(*offsets));
-	auto_free uint64_t *cookies = calloc(p->nplaces + 1, sizeof(*cookies));
-	struct core_places places = { .offsets = offsets, .cookies = cookies };
-	int err;
+	const struct links_process process = { .pid = t->pid,
+					       .exe_path = exe_path,
+					       .slot = t->slot,
+					       .generation = generation,
+					       .libs = t->libs,
+					       .trials = strcmp(a->cfg->routes, "exact") == 0 };
 
-	if (!offsets || !cookies)
-		return -ENOMEM;
-	for (size_t i = 0; i < p->nplaces; i++) {
-		const struct plan_place *place = &p->places[i];
-		struct cookie c = { t->slot, place->lib, place->probe, generation };
+	return traces(t) ? links_hang(&t->links, &a->core, p, &process, nprobes) : -ENODATA;
+}
 
-		if (!(t->libs >> place->lib & 1))
-			continue;
-		offsets[places.n] = (unsigned long)place->offset;
-		memcpy(&cookies[places.n++], &c, sizeof(c));
-	}
-	if (!traces(t))
-		return -ENODATA;
-	err = core_link(&t->link, a->core.dispatch, pid, exe_path, &places);
-	if (!err)
-		*nprobes = places.n;
-	return err;
+int attach_trial(const struct attach *a, struct attached *t, bool on)
+{
+	return links_trial(&t->links, &a->core, on);
+}
+
+bool attach_has_trial(const struct attached *t)
+{
+	return links_has_trial(&t->links);
 }
 
 void attach_silence(const struct attach *a, const struct attached *t)
@@ -321,6 +317,7 @@ static void free_attached(struct attached **p)
 		return;
 	if (t->pidfd >= 0)
 		(void)close(t->pidfd);
+	links_clear(&t->links);
 	free(t);
 }
 
@@ -359,6 +356,7 @@ int attach_process(struct attached **out, struct attach *a, const struct plan *p
 	if (!t)
 		return -ENOMEM;
 	t->slot = slot;
+	links_init(&t->links);
 	t->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (t->pidfd < 0) {
 		err = -errno;
@@ -370,7 +368,7 @@ int attach_process(struct attached **out, struct attach *a, const struct plan *p
 	if (!err)
 		propagate(a, t, p, generation);
 	if (!err)
-		err = hang(a, t, p, exe_path, pid, generation, nprobes);
+		err = hang(a, t, p, exe_path, generation, nprobes);
 	if (err) {
 		*why = err == -ENODATA ? "nothing to trace in it" : core_link_text(err);
 		attach_silence(a, t);
@@ -382,9 +380,11 @@ int attach_process(struct attached **out, struct attach *a, const struct plan *p
 	return 0;
 }
 
-static void *close_link(void *arg)
+static void *close_links_of(void *arg)
 {
-	(void)bpf_link__destroy(arg);
+	struct attached *t = arg;
+
+	links_close(&t->links);
 	return NULL;
 }
 
@@ -398,14 +398,13 @@ static void close_links(struct attached **list, size_t n)
 		size_t started = 0;
 
 		for (; i < n && started < CLOSERS_MAX; i++) {
-			if (!list[i] || !list[i]->link)
+			if (!list[i])
 				continue;
 			if (n > 1 &&
-			    pthread_create(&threads[started], NULL, close_link, list[i]->link) == 0)
+			    pthread_create(&threads[started], NULL, close_links_of, list[i]) == 0)
 				started++;
 			else
-				(void)close_link(list[i]->link);
-			list[i]->link = NULL;
+				(void)close_links_of(list[i]);
 		}
 		for (size_t k = 0; k < started; k++)
 			(void)pthread_join(threads[k], NULL);

@@ -52,6 +52,10 @@ struct attached; /* the link of one process */
 int attach_process(struct attached **out, struct attach *a, const struct plan *p, int pid,
 		   const char *exe_path, uint16_t slot, uint32_t generation, uint64_t bias,
 		   uint8_t sdk, size_t *nprobes, const char **why) must_check;
+/* Hangs its trial probes (struct go_probe) again, or takes them away: that waits for the kernel.
+ * They hang from the start, if the configuration has them. 0; -ENODATA: it has none; -errno. */
+int attach_trial(const struct attach *a, struct attached *attached, bool on) must_check;
+bool attach_has_trial(const struct attached *attached);
 /* Its probes do nothing from here on; attach_detach() is still due, and takes longer. */
 void attach_silence(const struct attach *a, const struct attached *attached);
 /* Closes the links (several at once share grace periods), clears the slots and purges what the

@@ -24,7 +24,25 @@ struct go_probe {
 			      enter, wherever on the way to a RET there is one at which these
 			      results are known. Only for a function whose deferred functions do
 			      not change them; at most GO_RESULTS_MAX */
+	/* Instead of leave: BPF program run in it, once a call of one of `callees` (the first that
+	 * is in the binary) has returned, with the results that `kept` names still in their
+	 * registers (GO_RESULT(n) | ...), on an instruction that the kernel emulates. */
+	const char *returned;
+	const char *const *callees;
+	uint32_t kept;
+	/* Its hits are given up in a process where decode() finds that they tell nothing new
+	 * (span.trial), and tried again where they might. */
+	bool trial;
 };
+
+/* Result n of a Go function, from 1, as the argument registers are counted. */
+#define GO_RESULT(n) (1u << ((n)-1))
+
+/* The program at the probe's places other than the enter place, or NULL. */
+static inline const char *go_probe_leave(const struct go_probe *p)
+{
+	return p->leave ? p->leave : p->returned;
+}
 
 /* One Go struct field that is read. */
 struct go_field {

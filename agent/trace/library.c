@@ -109,7 +109,7 @@ static int put_programs(struct library *l, int progs, size_t idx)
 
 		err = put_program(l->object, probe->enter, progs, idx, (uint8_t)i);
 		if (!err)
-			err = put_program(l->object, probe->leave, progs, idx,
+			err = put_program(l->object, go_probe_leave(probe), progs, idx,
 					  (uint8_t)(i | COOKIE_LEAVE));
 	}
 	return err;

@@ -17,7 +17,7 @@ static struct sizes measure(const struct lib *const *libs, size_t n)
 		s.probes += libs[i]->nprobes;
 		s.fields += libs[i]->nfields;
 		for (size_t k = 0; k < libs[i]->nprobes; k++)
-			s.places += 1 + (libs[i]->probes[k].leave ? GOBIN_RETS_MAX : 0);
+			s.places += 1 + (go_probe_leave(&libs[i]->probes[k]) ? GOBIN_RETS_MAX : 0);
 		for (size_t k = 0; k < libs[i]->nprobes; k++)
 			s.exits = s.exits || libs[i]->probes[k].results;
 	}
@@ -28,7 +28,7 @@ static struct plan *new_plan(const struct lib *const *libs, const struct sizes *
 {
 	size_t at[5], size = sizeof(struct plan);
 	size_t bytes[] = { s->libs * sizeof(struct plan_lib),
-			   (s->probes + GOBIN_BARRIERS) * sizeof(struct gobin_func),
+			   (2 * s->probes + GOBIN_BARRIERS) * sizeof(struct gobin_func),
 			   s->fields * sizeof(struct gobin_field),
 			   s->places * sizeof(struct plan_place),
 			   s->probes * sizeof(enum plan_probe) };
@@ -52,7 +52,11 @@ static struct plan *new_plan(const struct lib *const *libs, const struct sizes *
 	states = (void *)((char *)p + at[4]);
 	for (size_t i = 0; i < s->libs; i++) {
 		p->libs[i] = (struct plan_lib){
-			.lib = libs[i], .funcs = funcs, .fields = fields, .states = states
+			.lib = libs[i],
+			.funcs = funcs,
+			.callees = funcs + s->probes,
+			.fields = fields,
+			.states = states,
 		};
 		funcs += libs[i]->nprobes;
 		fields += libs[i]->nfields;
@@ -74,7 +78,9 @@ static bool is_used(const struct plan_lib *l)
 /* All functions of all libraries in one pass over the binary's table, all fields in another. */
 static int resolve(struct plan *p, struct gobin *g, const struct sizes *s)
 {
-	auto_free const char *const **names = calloc(s->probes + GOBIN_BARRIERS, sizeof(*names));
+	static const char *const nothing[] = { NULL };
+	auto_free const char *const **names =
+		calloc(2 * s->probes + GOBIN_BARRIERS, sizeof(*names));
 	auto_free struct gobin_want *want = calloc(s->fields + 1, sizeof(*want));
 	auto_free struct gobin_field *all = calloc(s->fields + 1, sizeof(*all));
 	struct gobin_field *found = all;
@@ -84,8 +90,13 @@ static int resolve(struct plan *p, struct gobin *g, const struct sizes *s)
 	if (!names || !want || !all)
 		return -ENOMEM;
 	for (size_t i = 0; i < p->nlibs; i++)
-		for (size_t k = 0; k < p->libs[i].lib->nprobes; k++)
-			names[nnames++] = p->libs[i].lib->probes[k].symbols;
+		for (size_t k = 0; k < p->libs[i].lib->nprobes; k++, nnames++) {
+			const struct go_probe *probe = &p->libs[i].lib->probes[k];
+
+			names[nnames] = probe->symbols;
+			names[s->probes + nnames] = probe->callees ? probe->callees : nothing;
+		}
+	nnames += s->probes;
 	for (size_t i = 0; s->exits && i < GOBIN_BARRIERS; i++)
 		names[nnames++] = gobin_barriers[i];
 	if (nnames)
@@ -154,16 +165,21 @@ static void judge_parts(struct plan_lib *l)
 	}
 }
 
-/* Where one function ends. 0 or -errno. */
-static int find_end(struct gobin *g, const struct go_probe *probe, const struct gobin_func *func,
+/* Where one function ends, or what it calls has returned. 0 or -errno. */
+static int find_end(struct gobin *g, const struct plan_lib *l, size_t k,
 		    const struct gobin_func *barriers, struct ends *e)
 {
+	const struct go_probe *probe = &l->lib->probes[k];
+	const struct gobin_func *func = &l->funcs[k];
 	uint64_t rets[GOBIN_RETS_MAX];
 	int err;
 
 	if (probe->results)
 		return gobin_exits(g, func, probe->results, barriers, e->list, &e->n);
-	err = gobin_rets(g, func, rets, &e->n);
+	if (probe->leave)
+		err = gobin_rets(g, func, rets, &e->n);
+	else
+		err = gobin_returned(g, func, &l->callees[k], probe->kept, rets, &e->n);
 	for (size_t i = 0; !err && i < e->n; i++)
 		e->list[i] = (struct gobin_exit){ .offset = rets[i], .ret = true };
 	return err;
@@ -178,12 +194,12 @@ static bool find_ends(struct plan_lib *l, struct gobin *g, const struct gobin_fu
 	for (size_t k = 0; k < l->lib->nprobes; k++) {
 		struct ends *e = &ends[k];
 
-		if (!(l->probes >> k & 1) || !l->lib->probes[k].leave || e->n)
+		if (!(l->probes >> k & 1) || !go_probe_leave(&l->lib->probes[k]) || e->n)
 			continue;
-		if (find_end(g, &l->lib->probes[k], &l->funcs[k], barriers, e) || !e->n ||
-		    e->n > GOBIN_RETS_MAX) {
+		if (find_end(g, l, k, barriers, e) || !e->n || e->n > GOBIN_RETS_MAX) {
 			e->n = 0;
-			l->states[k] = PLAN_PROBE_NO_END;
+			l->states[k] =
+				l->lib->probes[k].leave ? PLAN_PROBE_NO_END : PLAN_PROBE_NO_RETURN;
 			all = false;
 		}
 	}
@@ -195,6 +211,7 @@ static void add_leave(struct plan *p, size_t lib, size_t probe, const struct gob
 	struct plan_place place = { .offset = e->offset,
 				    .lib = (uint8_t)lib,
 				    .probe = (uint8_t)(probe | COOKIE_LEAVE),
+				    .trial = p->libs[lib].lib->probes[probe].trial,
 				    .addr = e->ret ? 0 : e->addr,
 				    .exit = e->exit };
 
@@ -222,7 +239,7 @@ static int plan_lib(struct plan *p, size_t i, struct gobin *g, const struct gobi
 
 		if (!(l->probes >> k & 1))
 			continue;
-		for (size_t r = 0; probe->leave && r < ends[k].n; r++)
+		for (size_t r = 0; r < ends[k].n; r++)
 			add_leave(p, i, k, &ends[k].list[r]);
 		if (probe->enter)
 			p->places[p->nplaces++] =
@@ -290,7 +307,7 @@ int plan_make_for(struct plan **out, struct gobin *g, const struct lib *const *l
 		return err;
 	for (size_t i = 0; i < n && !err; i++) {
 		p->libs[i].features = features;
-		err = plan_lib(p, i, g, p->libs[0].funcs + s.probes);
+		err = plan_lib(p, i, g, p->libs[0].funcs + 2 * s.probes);
 		for (size_t k = 0; k < libs[i]->nparts; k++)
 			if (p->libs[i].parts >> k & 1)
 				p->features |= libs[i]->parts[k].feature;
@@ -338,6 +355,7 @@ const char *plan_missing(const struct plan_lib *p, size_t part, char *buf, size_
 		[PLAN_PROBE_NO_PLACE] =
 			"begins with bytes that are not known to be safe for a probe",
 		[PLAN_PROBE_NO_END] = "could not be disassembled to its ends",
+		[PLAN_PROBE_NO_RETURN] = "has no place where what it calls has just returned",
 	};
 	const struct go_part *want = &p->lib->parts[part];
 
@@ -350,9 +368,13 @@ const char *plan_missing(const struct plan_lib *p, size_t part, char *buf, size_
 
 		if (!(want->probes >> k & 1) || p->states[k] == PLAN_PROBE_FOUND)
 			continue;
-		(void)snprintf(buf, size, "function %s %s",
-			       f->name ? f->name : p->lib->probes[k].symbols[0],
-			       texts[p->states[k]]);
+		if (p->states[k] == PLAN_PROBE_NO_RETURN && !p->callees[k].name)
+			(void)snprintf(buf, size, "function %s %s", p->lib->probes[k].callees[0],
+				       texts[PLAN_PROBE_NO_FUNCTION]);
+		else
+			(void)snprintf(buf, size, "function %s %s",
+				       f->name ? f->name : p->lib->probes[k].symbols[0],
+				       texts[p->states[k]]);
 		return buf;
 	}
 	for (size_t k = 0; k < p->lib->nfields; k++) {

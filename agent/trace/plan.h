@@ -15,6 +15,7 @@ enum plan_probe {
 	PLAN_PROBE_NO_FUNCTION, /* none of its alternatives is in the binary */
 	PLAN_PROBE_NO_PLACE,    /* the bytes at its entry are not known to be safe for a probe */
 	PLAN_PROBE_NO_END,      /* its RETs could not all be found */
+	PLAN_PROBE_NO_RETURN,   /* no place where the call's results are still in their registers */
 };
 
 /* What a binary gives to one library; made by plan_make(), read by attach_process() and `spoor
@@ -25,6 +26,7 @@ struct plan_lib {
 	uint32_t features;          /* FEATURE_* that are on */
 	uint32_t probes;            /* bit n: lib->probes[n] will be attached */
 	struct gobin_func *funcs;   /* lib->nprobes; name NULL: not found */
+	struct gobin_func *callees; /* the same of their `callees` */
 	enum plan_probe *states;    /* lib->nprobes */
 	struct gobin_field *fields; /* lib->nfields */
 	char version[32];           /* of an SDK's module, "" unknown */
@@ -38,6 +40,7 @@ struct plan_place {
 	uint64_t addr;      /* not 0: the probes are told by `exit` what is where at this address,
 			       as linked */
 	struct go_exit exit;
+	bool trial;         /* of a trial probe: it hangs in a link of its own */
 };
 
 struct plan {

@@ -73,6 +73,8 @@ static void count_context(const struct event *ev)
 		stat_add(tp_local, 1);
 }
 
+_Static_assert(TRIAL_MISSED + 1 == TARGET_TRIALS, "struct target counts each");
+
 /* The head of the record, as a span; the library adds the rest. */
 static struct span begin_span(const struct event *ev, struct attr *attrs)
 {
@@ -122,8 +124,11 @@ static int put(struct ring *r, struct batch *b, const void *data, size_t size,
 		err = batch_add(b, &span, t->resource);
 		if (!err && (span.cut || ev->flags & EVENT_CUT))
 			stat_add(spans_truncated, 1);
-		if (!err)
+		if (!err) {
+			(void)atomic_fetch_add_explicit(&t->trials[span.trial], 1,
+							memory_order_relaxed);
 			return 0;
+		}
 	}
 	b->arena.used = used;
 	if (!err)

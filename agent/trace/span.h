@@ -9,6 +9,14 @@ enum span_kind { SPAN_INTERNAL = 1, SPAN_SERVER, SPAN_CLIENT, SPAN_PRODUCER, SPA
 /* Values of the OTLP enum Status.StatusCode. Instrumentation never sets OK. */
 enum span_status { SPAN_UNSET = 0, SPAN_ERROR = 2 };
 
+/* What a trial probe (struct go_probe) is worth for an operation. */
+enum span_trial {
+	TRIAL_NONE,   /* it had no hit, and none would have helped */
+	TRIAL_IDLE,   /* its hit told what was known without it */
+	TRIAL_GAINED, /* the span says something that only its hit told */
+	TRIAL_MISSED, /* it had no hit, and one might have helped; the last one, see target.h */
+};
+
 enum attr_type { ATTR_STR, ATTR_INT, ATTR_BOOL };
 
 struct attr {
@@ -33,8 +41,9 @@ struct span {
 	bool cut;      /* decode() has shortened a string */
 	bool filtered; /* decode() found that the user does not want it (health probe): counted, not
 			  sent */
-	uint16_t resource; /* index in the batch, set by batch_add() */
-	uint8_t lib;       /* index of the library, names the scope */
+	enum span_trial trial; /* set by decode() */
+	uint16_t resource;     /* index in the batch, set by batch_add() */
+	uint8_t lib;           /* index of the library, names the scope */
 	uint8_t nattrs;
 	struct attr *attrs; /* decode() is given room for SPAN_ATTRS_MAX */
 };

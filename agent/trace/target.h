@@ -9,6 +9,9 @@
 struct literals;
 struct resource;
 
+/* Number of enum span_trial. */
+#define TARGET_TRIALS 4
+
 struct target {
 	uint16_t slot;
 	uint32_t generation;
@@ -21,7 +24,8 @@ struct target {
 	atomic_ullong spans[LIBS_MAX]; /* operations received, by library */
 	atomic_ullong left;            /* operations that were left to an SDK of the program */
 	atomic_ullong below;           /* operations whose parent is a span of that SDK */
-	atomic_ullong last_event_ns;   /* CLOCK_BOOTTIME, 0: none yet */
+	atomic_ullong trials[TARGET_TRIALS]; /* spans by enum span_trial */
+	atomic_ullong last_event_ns;         /* CLOCK_BOOTTIME, 0: none yet */
 };
 
 /* Takes over *resource and *literals (may be NULL) and clears them, copies the paths. 0 or -ENOMEM:

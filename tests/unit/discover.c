@@ -261,7 +261,7 @@ static void tear_down(void)
 
 static void start(void)
 {
-	const struct worker_backend backend = { NULL, fake_trace, fake_untrace };
+	const struct worker_backend backend = { NULL, fake_trace, fake_untrace, NULL };
 	const struct discover_execs execs = { .fd = exec_pipe[0], .drain = drain_pipe };
 
 	if (strcmp(cfg.kubelet_source, "none") != 0)
@@ -625,7 +625,7 @@ Test(discover, the_end_of_a_process_is_told_by_its_pidfd)
 
 Test(discover, in_another_pid_namespace_an_execve_is_a_hint_to_look_through_proc)
 {
-	const struct worker_backend backend = { NULL, fake_trace, fake_untrace };
+	const struct worker_backend backend = { NULL, fake_trace, fake_untrace, NULL };
 	const struct discover_execs execs = { .fd = exec_pipe[0],
 					      .drain = drain_pipe,
 					      .hints = true };

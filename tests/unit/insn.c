@@ -258,3 +258,85 @@ Test(insn, returns_of_arm64_are_found)
 	cr_assert_eq(at[1], 8);
 	cr_assert_eq(insn_rets(true, code, size, at, 1, &n), -E2BIG);
 }
+
+/* ---- where a call has returned ---- */
+
+#define CALLER  0x1000
+#define CALLEE  0x2000
+/* call CALLEE, as the first instruction of the function at CALLER */
+#define CALL_IT "e8fb0f0000"
+#define RESULTS (1u << 2 | 1u << 3 | 1u << 4) /* rcx, rdi, rsi */
+
+static int returned(const char *code, uint64_t *places, size_t *n)
+{
+	const struct insn_call call = { CALLER, CALLEE, RESULTS };
+	uint8_t raw[128];
+
+	return insn_returned(false, raw, bytes(code, raw, sizeof(raw)), &call, places, 4, n);
+}
+
+Test(insn, a_call_has_returned_at_the_next_emulated_instruction)
+{
+	static const struct {
+		const char *what, *code;
+		uint64_t at;
+	} codes[] = {
+		{ "at once", CALL_IT "7400c3", 5 },
+		{ "Go 1.22", CALL_IT "833db2012e00007507488b7c2468c3", 12 },
+		{ "Go 1.23 to 1.26", CALL_IT "488b5424684889baf0000000833d288a3900007434c3", 24 },
+		{ "Go 1.27", CALL_IT "488b5424684889baf0000000833d81ae3a0000907434c3", 24 },
+		{ "another call", CALL_IT "48897c2438e800000000c3", 10 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
+		uint64_t places[4];
+		size_t n = 9;
+
+		cr_assert_eq(returned(codes[i].code, places, &n), 0, "%s", codes[i].what);
+		cr_assert_eq(n, 1, "%s: %zu", codes[i].what, n);
+		cr_assert_eq(places[0], codes[i].at, "%s: %lu", codes[i].what,
+			     (unsigned long)places[0]);
+	}
+}
+
+Test(insn, where_results_may_be_gone_or_another_way_leads_there_is_no_such_place)
+{
+	static const struct {
+		const char *what, *code;
+	} codes[] = {
+		{ "its results are overwritten", CALL_IT "4889c77400c3" },
+		{ "half of one is", CALL_IT "31f67400c3" },
+		{ "the function returns", CALL_IT "c3" },
+		{ "it calls through a register", CALL_IT "ffd27400c3" },
+		{ "it goes on elsewhere", CALL_IT "ffe07400c3" },
+		{ "a jump leads to the place", CALL_IT "740090ebfbc3" },
+		{ "a jump leads before the place", CALL_IT "89d07400ebfac3" },
+		{ "not decodable", CALL_IT "7400060606" },
+		{ "nothing follows", CALL_IT },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
+		uint64_t places[4];
+		size_t n = 9;
+
+		cr_assert_eq(returned(codes[i].code, places, &n), -ENOTSUP, "%s", codes[i].what);
+		cr_assert_eq(n, 0, "%s", codes[i].what);
+	}
+}
+
+Test(insn, calls_of_others_are_none_and_too_many_are_told)
+{
+	uint64_t places[4];
+	size_t n = 9;
+
+	cr_assert_eq(returned("e800000000e80000000090c3", places, &n), 0);
+	cr_assert_eq(n, 0);
+	cr_assert_eq(returned(CALL_IT "90"
+				      "e8f50f000090"
+				      "e8ef0f000090"
+				      "e8e90f000090"
+				      "e8e30f000090",
+			      places, &n),
+		     -E2BIG);
+	cr_assert_eq(n, 0);
+}

@@ -455,3 +455,101 @@ Test(net_http, every_part_names_probes_and_fields_that_there_are)
 	cr_assert_str_eq(lib->fields[F_G_GOID].field, "goid");
 	cr_assert_str_eq(lib->fields[F_XNET_WRAPS].field, "serveConnFunc");
 }
+
+/* ---- muxes ---- */
+
+/* Puts the muxes of a record that build() has made in: texts behind the tracestate, their list at
+ * the end. */
+static void add_muxes(const struct net_http_mux *muxes, const char *const *texts, size_t n)
+{
+	struct net_http_event *ev = &record.ev;
+	size_t at = sizeof(*ev) + ev->remote_len + ev->agent_len + ev->state_len;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t len = texts[i] ? strlen(texts[i]) : 0;
+
+		memmove(record.bytes + at + len, record.bytes + at, ev->ev.size - at);
+		if (len)
+			memcpy(record.bytes + at, texts[i], len);
+		at += len;
+		ev->ev.size += (uint32_t)len;
+	}
+	memcpy(record.bytes + ev->ev.size, muxes, n * sizeof(*muxes));
+	ev->ev.size += (uint32_t)(n * sizeof(*muxes));
+	ev->nmuxes = (uint8_t)n;
+	ev->bits |= NET_HTTP_MUX;
+}
+
+static struct said behind_a_copy(const char *target)
+{
+	struct said s = plain;
+
+	s.pattern = NULL;
+	s.target = target;
+	return s;
+}
+
+Test(net_http, the_route_is_the_mux_s_where_the_server_s_request_has_none)
+{
+	const struct net_http_mux mux = { .len = 15, .path_len = NET_HTTP_MUX_SAME };
+	const char *text = "GET /items/{id}";
+
+	build(&(struct said[]){ behind_a_copy("/items/7") }[0]);
+	add_muxes(&mux, &text, 1);
+	cr_assert_eq(decode_record(), 0);
+	expect("http.route", "/items/{id}");
+	expect("url.path", "/items/7");
+	cr_assert(str_eq(span.name, "GET /items/{id}"));
+	cr_assert_eq(span.trial, TRIAL_GAINED);
+}
+
+Test(net_http, patterns_of_muxes_inside_one_another_are_joined)
+{
+	const struct net_http_mux muxes[] = { { .len = 5, .path_len = NET_HTTP_MUX_SAME },
+					      { .len = 11, .path_len = 8 } };
+	const char *texts[] = { "/api/", "/users/{id}" };
+
+	build(&(struct said[]){ behind_a_copy("/api/users/7?x") }[0]);
+	add_muxes(muxes, texts, 2);
+	cr_assert_eq(decode_record(), 0);
+	expect("http.route", "/api/users/{id}");
+	privacy.no_routes = true;
+	cr_assert_eq(decode_record(), 0);
+	expect("http.route", NULL);
+}
+
+Test(net_http, a_trial_probe_is_worth_what_it_told)
+{
+	struct said s = plain;
+
+	s.bits |= NET_HTTP_MUX;
+	decode_said(s);
+	cr_assert_eq(span.trial, TRIAL_IDLE, "the request had its pattern");
+	decode_said(plain);
+	cr_assert_eq(span.trial, TRIAL_NONE, "no hit, and none needed");
+	s = plain;
+	s.pattern = "/items/";
+	decode_said(s);
+	cr_assert_eq(span.trial, TRIAL_MISSED, "another mux may stand behind it");
+	decode_said(behind_a_copy("/items/7"));
+	cr_assert_eq(span.trial, TRIAL_MISSED);
+	s = behind_a_copy("/items/7");
+	s.status = 404;
+	decode_said(s);
+	cr_assert_eq(span.trial, TRIAL_NONE, "nothing matched");
+}
+
+Test(net_http, muxes_that_do_not_fit_the_record_are_refused)
+{
+	const struct net_http_mux mux = { .len = 200, .path_len = 1 };
+	const char *text = "/x";
+
+	build(&(struct said[]){ behind_a_copy("/items/7") }[0]);
+	add_muxes(&mux, &text, 1);
+	cr_assert_eq(decode_record(), -EBADMSG, "a text longer than the record");
+	record.ev.nmuxes = NET_HTTP_MUXES_MAX + 1;
+	cr_assert_eq(decode_record(), -EBADMSG);
+	record.ev.nmuxes = NET_HTTP_MUXES_MAX;
+	record.ev.ev.size = sizeof(record.ev) + 8;
+	cr_assert_eq(decode_record(), -EBADMSG, "a list longer than the record");
+}

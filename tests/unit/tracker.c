@@ -46,7 +46,7 @@ static void fake_untrace(void *arg, struct traced **list, size_t n)
 
 static void set_up(void)
 {
-	const struct worker_backend backend = { NULL, fake_trace, fake_untrace };
+	const struct worker_backend backend = { NULL, fake_trace, fake_untrace, NULL };
 
 	log_setup(LOG_ERROR, false);
 	child = fork();

@@ -47,7 +47,7 @@ static void untrace(void *arg, struct traced **list, size_t n)
 		free(list[i]);
 }
 
-static const struct worker_backend backend = { NULL, trace, untrace };
+static const struct worker_backend backend = { NULL, trace, untrace, NULL };
 static struct worker *w;
 
 static void set_up(void)

@@ -89,6 +89,8 @@ static __always_inline int begin_in(void *ctx, const struct go_slot *s, struct c
 	}
 	op->req = a->fields == F_REQ_SIZE ? a->req : 0;
 	op_begin(op, s, b, a->fields);
+	if (a->kind == OP_H1)
+		op->target = go_str(&b->req, s->at[F_REQ_URI]).ptr;
 	op->active = a->kind;
 	go_lend(&op->rec.ev,
 		go_u64(&b->req,
@@ -142,22 +144,27 @@ int net_http_wrap_begin(struct pt_regs *ctx)
 					  .kind = OP_H2 });
 }
 
-/* func (mux *ServeMux) ServeHTTP(w ResponseWriter, r *Request): the first Request that
- * net_http_wrap_begin's one became. Whether it is still that one is found out at the end. */
+/* func (mux *ServeMux) ServeHTTP(w ResponseWriter, r *Request), where
+ * findHandler(r) (h Handler, pattern string, _ *pattern, matches []string)
+ * has returned. No *pattern: nothing matches, or it redirects. r was given in the fourth register,
+ * and is kept in that argument's place on the stack. */
 SEC("uprobe.multi")
-int net_http_wrap_mux(struct pt_regs *ctx)
+int net_http_mux(struct pt_regs *ctx)
 {
+	struct go_str pattern = { GO_P3(ctx), GO_P4(ctx) };
 	struct cookie c;
 	const struct go_slot *s = go_slot(ctx, &c);
 	struct op_key k;
 	struct op *op;
+	__u64 req;
 
-	if (!s)
+	if (!s || !GO_P5(ctx))
 		return 0;
 	k = op_key(ctx, &c);
 	op = bpf_map_lookup_elem(&net_http_ops, &k);
-	if (op && op->active == OP_H2 && !op->req)
-		op->req = GO_P4(ctx);
+	if (op && op->active && op->rec.ev.flags & EVENT_SAMPLED &&
+	    !go_read(&req, 8, GO_FP(ctx) + 8 + 4 * 8))
+		op_mux(op, s, req, &pattern);
 	return 0;
 }
 

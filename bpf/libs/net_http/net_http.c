@@ -6,6 +6,7 @@
 #include "trace/http.h"
 #include "trace/lib.h"
 #include "trace/literals.h"
+#include "trace/route.h"
 #include "trace/span.h"
 #include "trace/text.h"
 
@@ -15,7 +16,7 @@
 		__VA_ARGS__, NULL                                                                  \
 	}
 
-enum { BEGIN, END, CONN_END, HIJACK, H2_END, XNET_BEGIN, XNET_END, WRAP_BEGIN, WRAP_MUX };
+enum { BEGIN, END, CONN_END, HIJACK, H2_END, XNET_BEGIN, XNET_END, WRAP_BEGIN, MUX };
 
 static const struct go_probe probes[] = {
 	[BEGIN] = { .name = "begin",
@@ -45,9 +46,12 @@ static const struct go_probe probes[] = {
 	[WRAP_BEGIN] = { .name = "begin x/net over net/http",
 			 .symbols = SYMBOLS("net/http.http2Handler.ServeHTTP"),
 			 .enter = "net_http_wrap_begin" },
-	[WRAP_MUX] = { .name = "route x/net over net/http",
-		       .symbols = SYMBOLS("net/http.(*ServeMux).ServeHTTP"),
-		       .enter = "net_http_wrap_mux" },
+	[MUX] = { .name = "route behind a copy of the request",
+		  .symbols = SYMBOLS("net/http.(*ServeMux).ServeHTTP"),
+		  .returned = "net_http_mux",
+		  .callees = SYMBOLS("net/http.(*ServeMux).findHandler"), /* Go >= 1.22 */
+		  .kept = GO_RESULT(3) | GO_RESULT(4) | GO_RESULT(5),
+		  .trial = true },
 };
 
 #define X(id, t, f) [F_##id] = { .type = (t), .field = (f) },
@@ -89,16 +93,17 @@ static const struct go_part parts[] = {
 		    H2(H2) | F(XNET_WRAPS),
 	  .lost = "no spans of HTTP/2 requests that golang.org/x/net/http2 hands to net/http (h2c, "
 		  "Go 1.27 and later)" },
-	{ .name = "routes of golang.org/x/net over net/http",
-	  .probes = P(WRAP_BEGIN) | P(WRAP_MUX) | P(H2_END),
-	  .fields = COMMON | REQUEST(REQ) | REQUEST(H2REQ) | F(H2REQ_CTX) | F(H2REQ_BY_VALUE) |
-		    H2(H2) | F(XNET_WRAPS),
-	  .lost = "no routes of the requests that golang.org/x/net/http2 hands to net/http" },
+	{ .name = "routes behind a copy of the request",
+	  .probes = P(BEGIN) | P(MUX),
+	  .fields = COMMON | REQUEST(REQ) | F(URL_PATH),
+	  .lost = "no routes where a middleware hands a copy of the request to a ServeMux" },
 };
 
 /* The strings of a record, in the order in which they lie in it. */
 struct strings {
 	struct str remote, agent, state, method, target, host, pattern;
+	struct route_step muxes[NET_HTTP_MUXES_MAX];
+	size_t nmuxes;
 };
 
 /* Cuts n bytes off the front of *rest. False: there are not so many. */
@@ -112,13 +117,53 @@ static bool cut(struct str *rest, size_t n, struct str *out)
 	return true;
 }
 
+/* The patterns of the muxes: their list ends the record, their texts begin *rest. */
+static int split_muxes(const struct net_http_event *ev, const struct decode *with, struct str *rest,
+		       struct strings *s)
+{
+	struct net_http_mux list[NET_HTTP_MUXES_MAX];
+	size_t size = ev->nmuxes * sizeof(list[0]);
+
+	if (ev->nmuxes > NET_HTTP_MUXES_MAX || size > rest->n)
+		return -EBADMSG;
+	rest->n -= size;
+	if (size)
+		memcpy(list, rest->p + rest->n, size);
+	for (size_t i = 0; i < ev->nmuxes; i++) {
+		struct route_step *step = &s->muxes[i];
+		uint16_t len = list[i].len & (uint16_t)~NET_HTTP_MUX_LITERAL;
+		int err;
+
+		*step = (struct route_step){ .path_len = list[i].path_len == NET_HTTP_MUX_SAME
+								 ? ROUTE_SAME
+								 : list[i].path_len };
+		if (len > NET_HTTP_PATTERN_MAX)
+			return -EBADMSG;
+		if (!(list[i].len & NET_HTTP_MUX_LITERAL)) {
+			if (!cut(rest, len, &step->pattern))
+				return -EBADMSG;
+			continue;
+		}
+		err = literals_get(with->literals, with->arena, list[i].at, len, &step->pattern);
+		if (err == -ENOSPC)
+			return err;
+	}
+	s->nmuxes = ev->nmuxes;
+	return 0;
+}
+
 static int split(const struct net_http_event *ev, const struct decode *with, struct strings *s)
 {
-	int err;
 	struct str rest = { (const char *)(ev + 1), ev->ev.size - sizeof(*ev) }, skip;
+	int err;
 
 	if (!cut(&rest, ev->remote_len, &s->remote) || !cut(&rest, ev->agent_len, &s->agent) ||
-	    !cut(&rest, ev->state_len, &s->state) || !cut(&rest, ev->method_len, &s->method) ||
+	    !cut(&rest, ev->state_len, &s->state))
+		return -EBADMSG;
+	err = split_muxes(ev, with, &rest, s);
+	if (err)
+		return err;
+	if (!cut(&rest, ev->method_len, &s->method) ||
 	    !cut(&rest, ev->bits & NET_HTTP_JOINED ? 1 : 0, &skip) ||
 	    !cut(&rest, ev->target_len, &s->target) || !cut(&rest, ev->host_len, &s->host))
 		return -EBADMSG;
@@ -240,10 +285,50 @@ static int name_span(struct span *span, struct str method, struct str route, str
 	return 0;
 }
 
+/* Whether a pattern may stand for one of a mux inside: it ends in "/" or "{name...}". */
+static bool is_open(struct str pattern)
+{
+	return pattern.n && (pattern.p[pattern.n - 1] == '/' ||
+			     (pattern.n > 4 && memcmp(pattern.p + pattern.n - 4, "...}", 4) == 0));
+}
+
+/* What the probe that looks at muxes is worth for this request. */
+static enum span_trial judge_trial(const struct net_http_event *ev, struct str own, bool gained)
+{
+	bool unrouted = (ev->status >= 300 && ev->status < 400) || ev->status == 404 ||
+			ev->status == 405 || !ev->status;
+
+	if (gained)
+		return TRIAL_GAINED;
+	if (ev->bits & NET_HTTP_MUX)
+		return TRIAL_IDLE;
+	return own.n ? (is_open(own) ? TRIAL_MISSED : TRIAL_NONE)
+		     : (unrouted ? TRIAL_NONE : TRIAL_MISSED);
+}
+
+/* The route: what the muxes found one inside the other, else what the server's own request says,
+ * else what the outermost one found. */
+static int find_route(const struct net_http_event *ev, const struct strings *s, struct str path,
+		      struct arena *arena, struct span *span, struct str *out)
+{
+	struct str own = http_route(s->pattern), route = { NULL, 0 };
+
+	if (s->nmuxes > 1 && route_join(s->muxes, s->nmuxes, path, arena, &route))
+		return -ENOSPC;
+	if (!route.n)
+		route = own.n || !s->nmuxes ? own : http_route(s->muxes[0].pattern);
+	route = text_cut(route, NET_HTTP_PATTERN_MAX);
+	if (text_utf8(&route, arena))
+		return -ENOSPC;
+	span->trial = judge_trial(ev, own, s->nmuxes && route.n && !str_same(route, own));
+	*out = route;
+	return 0;
+}
+
 static int decode(const struct event *head, const struct decode *with, struct span *span)
 {
 	const struct net_http_event *ev = (const void *)head;
-	struct str path, query, route, method;
+	struct str path, query, whole, route = { NULL, 0 }, method;
 	struct strings s = { 0 };
 	int err;
 
@@ -253,6 +338,9 @@ static int decode(const struct event *head, const struct decode *with, struct sp
 	if (err)
 		return err;
 	http_target(s.target, &path, &query);
+	whole = path;
+	if (s.target.n >= NET_HTTP_TARGET_MAX)
+		whole.n = 0;
 	span->cut = path.n > HTTP_PATH_MAX || query.n > HTTP_QUERY_MAX;
 	err = clean_all(&s, &path, &query, with->arena);
 	if (!err && query.n && with->privacy->url_query)
@@ -262,7 +350,8 @@ static int decode(const struct event *head, const struct decode *with, struct sp
 	span->kind = SPAN_SERVER;
 	span->tracestate = tracestate(s.state);
 	span->filtered = !with->privacy->health_probes && is_health_probe(&s, path, with);
-	route = http_route(s.pattern);
+	if (!with->privacy->no_routes && find_route(ev, &s, whole, with->arena, span, &route))
+		return -ENOSPC;
 	method = http_method(span, s.method, with->privacy->known_methods);
 	span_str(span, "url.path", path);
 	if (query.n && with->privacy->url_query)

@@ -38,6 +38,7 @@
 	X(REQ_PATTERN, "net/http.Request", "Pattern") /* Go >= 1.23 */                             \
 	X(REQ_PAT, "net/http.Request", "pat")         /* Go >= 1.22, *pattern */                   \
 	X(PATTERN_STR, "net/http.pattern", "str")                                                  \
+	X(URL_PATH, "net/url.URL", "Path")                                                         \
 	X(RESP_SIZE, "net/http.response", "")                                                      \
 	X(RESP_REQ, "net/http.response", "req")                                                    \
 	X(RESP_STATUS, "net/http.response", "status")                                              \
@@ -68,6 +69,7 @@ enum net_http_field { NET_HTTP_FIELDS(X) NET_HTTP_NFIELDS };
 #define NET_HTTP_PART_H2     0x04
 #define NET_HTTP_PART_XNET   0x08
 #define NET_HTTP_PART_WRAP   0x10
+#define NET_HTTP_PART_MUX    0x20
 
 /* Longest strings that are sent; the request target holds path and query. */
 #define NET_HTTP_REMOTE_MAX  64
@@ -77,9 +79,11 @@ enum net_http_field { NET_HTTP_FIELDS(X) NET_HTTP_NFIELDS };
 #define NET_HTTP_TARGET_MAX  1024
 #define NET_HTTP_HOST_MAX    256
 #define NET_HTTP_PATTERN_MAX 256
+/* ServeMuxes, one inside the other, whose patterns are sent. */
+#define NET_HTTP_MUXES_MAX   4
 #define NET_HTTP_DATA_MAX                                                                          \
 	(NET_HTTP_REMOTE_MAX + NET_HTTP_AGENT_MAX + NET_HTTP_STATE_MAX + NET_HTTP_METHOD_MAX + 1 + \
-	 NET_HTTP_TARGET_MAX + NET_HTTP_HOST_MAX + NET_HTTP_PATTERN_MAX)
+	 NET_HTTP_TARGET_MAX + NET_HTTP_HOST_MAX + NET_HTTP_PATTERN_MAX + NET_HTTP_MUXES_MAX * 8)
 
 #define NET_HTTP_TLS 0x01
 #define NET_HTTP_JOINED                                                                            \
@@ -92,8 +96,21 @@ enum net_http_field { NET_HTTP_FIELDS(X) NET_HTTP_NFIELDS };
 #define NET_HTTP_ABORTED                                                                           \
 	0x10 /* with EVENT_PANICKED: http.ErrAbortHandler, or the goroutine was ended */
 
-/* The record. The strings follow, without gaps: remote, agent, state (tracestate), method, target,
- * host, pattern. An operation that is not sampled has only method and pattern. */
+#define NET_HTTP_MUX 0x20 /* a ServeMux was seen matching this request, or a copy of it */
+
+/* The pattern that a ServeMux found for the request. */
+struct net_http_mux {
+	__u32 at;       /* NET_HTTP_MUX_LITERAL: offset in the program's read-only data */
+	__u16 len;      /* bytes, and NET_HTTP_MUX_LITERAL */
+	__u16 path_len; /* of Request.URL.Path as this mux saw it; NET_HTTP_MUX_SAME */
+};
+#define NET_HTTP_MUX_LITERAL 0x8000
+#define NET_HTTP_MUX_SAME    0xffff /* its URL is the one that the server made */
+
+/* The record. The strings follow, without gaps: remote, agent, state (tracestate), the patterns of
+ * `muxes` that are no literals, method, target, host, pattern; then nmuxes times struct
+ * net_http_mux, the outermost first. An operation that is not sampled has only method and pattern.
+ * Muxes that tell no more than pattern are left out. */
 struct net_http_event {
 	struct event ev;
 	__s64 request_size;  /* Content-Length, -1: unknown */
@@ -104,7 +121,8 @@ struct net_http_event {
 	__u8 bits;    /* NET_HTTP_* */
 	__u16 target_len, host_len, pattern_len, agent_len, state_len;
 	__u8 method_len, remote_len;
-	__u32 pad;
+	__u8 nmuxes, pad[3];
 };
 _Static_assert(sizeof(struct net_http_event) == 112, "wire layout changed");
+_Static_assert(sizeof(struct net_http_mux) == 8, "wire layout changed");
 _Static_assert(NET_HTTP_NFIELDS <= GO_FIELDS_MAX, "struct go_slot has no room for more fields");

@@ -28,11 +28,17 @@
 
 struct op {
 	__u32 active; /* OP_*, 0: between two requests of a connection */
-	__u32 at;     /* bytes of data: remote, agent, state */
+	__u32 at;     /* bytes of data: remote, agent, state, texts of muxes' patterns */
 	__u64 req, writer;
 	__u64 remote_ptr,
 		agent_key;    /* of the connection: its address string, the interned "User-Agent" */
 	struct go_str method; /* as it came: handlers change Request.Method */
+	/* A copy of this request has one of them: its URL, its headers, the text of its target
+	 * (HTTP/1: it is nobody else's). */
+	__u64 url, header, target;
+	__u32 nmuxes;   /* > NET_HTTP_MUXES_MAX: there were more */
+	__u32 at_muxes; /* where in data their texts begin */
+	struct net_http_mux muxes[NET_HTTP_MUXES_MAX];
 	struct go_random random;
 	struct net_http_event rec;
 	char data[OP_DATA] __attribute__((aligned(8)));
@@ -155,6 +161,10 @@ GO_APART int op_begin(struct op *op, const struct go_slot *s, struct scratch *b,
 	ev->flags = 0;
 	ev->sdk = 0;
 	op->method = request_str(s, &r, METHOD);
+	op->url = request_u64(s, &r, URL);
+	op->header = request_u64(s, &r, HEADER);
+	op->target = 0;
+	op->nmuxes = 0;
 	/* A connection's address is one string, so its pointer stays the same, and its text where
 	 * it is. */
 	v = request_str(s, &r, REMOTE);
@@ -191,7 +201,58 @@ GO_APART int op_begin(struct op *op, const struct go_slot *s, struct scratch *b,
 		    !go_read(&v, sizeof(v), f->state.ptr) && v.len <= NET_HTTP_STATE_MAX)
 			at += op->rec.state_len = put_str(ev, op->data, at, v, NET_HTTP_STATE_MAX);
 	}
-	op->at = at;
+	op->at = op->at_muxes = at;
+	return 0;
+}
+
+/* ---- in between ---- */
+
+/* Keeps the pattern of one mux; a text that is no literal goes behind the other strings, for it may
+ * be gone at the end. */
+static __always_inline void keep_mux(struct op *op, const struct go_slot *s, struct go_str p,
+				     __u16 path_len)
+{
+	struct net_http_mux m = { .path_len = path_len, .len = cap(p.len, NET_HTTP_PATTERN_MAX) };
+	__u32 at = cap(op->at, OP_DATA), n = op->nmuxes;
+
+	if (n < NET_HTTP_MUXES_MAX && p.ptr - s->ro_lo < s->ro_hi - s->ro_lo &&
+	    p.ptr - s->ro_lo <= 0xffffffff) {
+		m.at = p.ptr - s->ro_lo;
+		m.len |= NET_HTTP_MUX_LITERAL;
+	} else if (n < NET_HTTP_MUXES_MAX && at <= OP_DATA - NET_HTTP_PATTERN_MAX) {
+		op->at = at + put_str(&op->rec.ev, op->data, at, p, NET_HTTP_PATTERN_MAX);
+		if (op->at == at)
+			n = NET_HTTP_MUXES_MAX;
+	} else {
+		n = NET_HTTP_MUXES_MAX;
+	}
+	op->nmuxes = n + 1;
+	if (n < NET_HTTP_MUXES_MAX)
+		op->muxes[n] = m;
+}
+
+/* A ServeMux was given req and found the pattern: is it this request, or a copy? A handler may ask
+ * a mux about any other. */
+GO_APART int op_mux(struct op *op, const struct go_slot *s, __u64 req, struct go_str *pattern)
+{
+	struct go_str path = { .len = NET_HTTP_MUX_SAME };
+	__u64 url, other = 0;
+
+	if (!op || !s || !pattern)
+		return 0;
+	if (go_read(&url, 8, req + s->at[F_REQ_URL]))
+		return 0;
+	if (url != op->url) {
+		if (go_read(&other, 8, req + s->at[F_REQ_HEADER]))
+			return 0;
+		if ((!other || other != op->header) &&
+		    (!op->target || go_read(&other, 8, req + s->at[F_REQ_URI]) ||
+		     other != op->target))
+			return 0;
+	}
+	if ((url != op->url || op->nmuxes) && go_read(&path, sizeof(path), url + s->at[F_URL_PATH]))
+		return 0;
+	keep_mux(op, s, *pattern, cap(path.len, NET_HTTP_MUX_SAME));
 	return 0;
 }
 
@@ -328,6 +389,20 @@ static __always_inline __u32 put_pattern(struct net_http_event *rec, const struc
 	return at + (rec->pattern_len = put_str(&rec->ev, data, at, p, NET_HTTP_PATTERN_MAX));
 }
 
+/* Where more than one mux had the request, or a copy of it, their patterns. */
+static __always_inline __u32 put_muxes(struct net_http_event *rec, const struct op *op, char *data,
+				       __u32 at)
+{
+	for (__u32 i = 0; i < NET_HTTP_MUXES_MAX; i++) {
+		if (i >= rec->nmuxes)
+			break;
+		at = cap(at, NET_HTTP_DATA_MAX - sizeof(struct net_http_mux));
+		__builtin_memcpy(data + at, &op->muxes[i], sizeof(struct net_http_mux));
+		at += sizeof(struct net_http_mux);
+	}
+	return at;
+}
+
 /* Builds the record and sends it. */
 GO_APART int op_end(struct op *op, const struct go_slot *s, struct scratch *b, int how)
 {
@@ -359,18 +434,25 @@ GO_APART int op_end(struct op *op, const struct go_slot *s, struct scratch *b, i
 	pattern = op->req ? request_pattern(&b->req, s, rec->status) : none;
 	target = request_str(s, &r, URI);
 	method = op_method(op, s, request_str(s, &r, METHOD), target);
+	rec->nmuxes = op->nmuxes;
+	if (rec->nmuxes) {
+		rec->bits |= NET_HTTP_MUX;
+		if (rec->nmuxes > NET_HTTP_MUXES_MAX || (rec->nmuxes == 1 && pattern.len))
+			rec->nmuxes = 0;
+	}
 	if (rec->ev.flags & EVENT_SAMPLED) {
-		at = cap(op->at, OP_DATA);
+		at = cap(rec->nmuxes ? op->at : op->at_muxes, OP_DATA);
 		for (__u32 i = 0; i < OP_DATA / 8 && 8 * i < at; i++)
 			((__u64 *)b->data)[i] = ((const __u64 *)op->data)[i];
 		at = put_line(rec, b->data, at, method, target);
 		at += rec->host_len =
 			put_str(&rec->ev, b->data, at, request_str(s, &r, HOST), NET_HTTP_HOST_MAX);
 	} else {
-		rec->remote_len = rec->agent_len = rec->state_len = 0;
+		rec->remote_len = rec->agent_len = rec->state_len = rec->nmuxes = 0;
 		at = rec->method_len = put_str(&rec->ev, b->data, 0, method, NET_HTTP_METHOD_MAX);
 	}
 	at = put_pattern(rec, s, b->data, at, pattern);
+	at = put_muxes(rec, op, b->data, at);
 	go_send(&rec->ev, cap(sizeof(*rec) + at, sizeof(*rec) + NET_HTTP_DATA_MAX));
 	return 0;
 }
