@@ -39,7 +39,6 @@ struct traced {
 	struct traced *next;
 	int pid;
 	struct attached *attached;
-	struct target *target; /* the table's: until it is retired, which is here */
 	struct trial trial;
 	uint16_t slot;
 };
@@ -211,18 +210,18 @@ static int make_resource(const struct tracer *t, const struct worker_job *job,
 /* The target of a reserved slot, visible to the events thread: the first record may come before
  * attach_process() returns. */
 static int publish(struct tracer *t, const struct worker_job *job, const struct analysed *exe,
-		   int fd, struct traced *traced, uint32_t generation)
+		   int fd, uint16_t slot, uint32_t generation)
 {
 	struct resource *resource = NULL;
 	struct literals *literals = NULL;
+	struct target *target = NULL;
 	int err = make_resource(t, job, exe->go_version, &resource);
 	int own = exe->ro_size && !err ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
 
 	if (own >= 0 && literals_new(&literals, own, exe->ro_offset, exe->ro_size))
 		literals = NULL;
 	if (!err)
-		err = target_new(&traced->target, traced->slot, generation, job->proc.pid,
-				 &resource, &literals,
+		err = target_new(&target, slot, generation, job->proc.pid, &resource, &literals,
 				 job->container ? job->container->probe_paths : NULL,
 				 job->container ? job->container->nprobe_paths : 0, job->signals);
 	if (err) {
@@ -230,7 +229,7 @@ static int publish(struct tracer *t, const struct worker_job *job, const struct 
 		literals_free(&literals);
 		return err;
 	}
-	targets_publish(t->targets, traced->target);
+	targets_publish(t->targets, target);
 	return 0;
 }
 
@@ -312,7 +311,7 @@ static void attach(struct tracer *t, const struct worker_job *job, const struct 
 			t->cfg->targets_max);
 		return;
 	}
-	err = publish(t, job, exe, fd, traced, out->generation);
+	err = publish(t, job, exe, fd, traced->slot, out->generation);
 	if (err) {
 		targets_cancel(t->targets, traced->slot);
 		stat_add(attach_failed, 1);
@@ -474,8 +473,8 @@ static bool judge(const struct tracer *t, struct traced *traced)
 	enum trial_verdict verdict;
 	int err;
 
-	for (size_t i = 0; i < TARGET_TRIALS; i++)
-		counts[i] = atomic_load_explicit(&traced->target->trials[i], memory_order_relaxed);
+	if (!targets_trials(t->targets, traced->slot, counts))
+		return false;
 	verdict = trial_look(&traced->trial, counts, now_ns());
 	if (verdict == TRIAL_STAYS)
 		return false;

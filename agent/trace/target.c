@@ -203,10 +203,28 @@ static void rename_all(struct targets *t)
 		now->literals = take(before->literals);
 		for (size_t k = 0; k < LIBS_MAX; k++)
 			atomic_store(&now->spans[k], atomic_load(&before->spans[k]));
+		for (size_t k = 0; k < TARGET_TRIALS; k++)
+			atomic_store(&now->trials[k], atomic_load(&before->trials[k]));
+		atomic_store(&now->left, atomic_load(&before->left));
+		atomic_store(&now->below, atomic_load(&before->below));
 		atomic_store(&now->last_event_ns, atomic_load(&before->last_event_ns));
 		atomic_store_explicit(&place->target, now, memory_order_release);
 		target_free(&before);
 	}
+}
+
+bool targets_trials(struct targets *t, uint16_t slot, uint64_t counts[TARGET_TRIALS])
+{
+	const struct target *target;
+	bool live;
+
+	(void)pthread_mutex_lock(&t->lock);
+	live = slot < t->n && t->places[slot].state == PLACE_LIVE;
+	target = live ? atomic_load(&t->places[slot].target) : NULL;
+	for (size_t i = 0; live && i < TARGET_TRIALS; i++)
+		counts[i] = atomic_load_explicit(&target->trials[i], memory_order_relaxed);
+	(void)pthread_mutex_unlock(&t->lock);
+	return live;
 }
 
 void targets_retire(struct targets *t, uint16_t slot)

@@ -55,6 +55,8 @@ void targets_publish(struct targets *t, struct target *target);
  * its counters and literals go over to it. Takes *t over. 0; -ENOENT: there is none any more;
  * -EALREADY: its resource says nothing new. Then *t is the caller's. */
 int targets_rename(struct targets *t, struct target **target) must_check;
+/* Worker: its live target's counts of trials. False: there is none. */
+bool targets_trials(struct targets *t, uint16_t slot, uint64_t counts[TARGET_TRIALS]);
 /* Worker: after its link is closed (attach_detach()). The events thread frees it, and the slot,
  * once it has read all records of it. */
 void targets_retire(struct targets *t, uint16_t slot);

@@ -251,8 +251,12 @@ Test(target, what_is_told_of_one_changes_between_two_drains_and_its_counters_go_
 {
 	struct target *t = add(table), *other = add(table), *again;
 	struct cookie c = cookie_of(t);
+	uint64_t trials[TARGET_TRIALS];
 
 	atomic_store(&t->spans[2], 7);
+	atomic_store(&t->left, 3);
+	atomic_store(&t->below, 4);
+	atomic_store(&t->trials[1], 5);
 	atomic_store(&t->last_event_ns, 99);
 	again = named(t, "web");
 	cr_assert_eq(targets_rename(table, &again), -EALREADY, "it is web already");
@@ -273,6 +277,10 @@ Test(target, what_is_told_of_one_changes_between_two_drains_and_its_counters_go_
 	t = targets_find(table, c);
 	cr_assert_str_eq(t->resource->service, "store");
 	cr_assert_eq(atomic_load(&t->spans[2]), 7);
+	cr_assert_eq(atomic_load(&t->left), 3);
+	cr_assert_eq(atomic_load(&t->below), 4);
+	cr_assert(targets_trials(table, t->slot, trials));
+	cr_assert_eq(trials[1], 5);
 	cr_assert_eq(atomic_load(&t->last_event_ns), 99);
 	cr_assert_eq(targets_find(table, cookie_of(other)), other);
 	cr_assert_eq(live(), 2);
