@@ -229,13 +229,19 @@ static __always_inline int parent_is(struct event *ev, const struct live_op *o)
 
 /* Rule 3. The goroutine that started this one may serve another request by now, and this one may be
  * a worker that goes on for ever: what was so at its first call is right for good or not at all. */
-static __always_inline int parent_started(struct event *ev, const struct go_g *g)
+static __noinline int parent_started(struct event *ev, const struct go_g *g)
 {
-	struct op_key k = { .slot = ev->cookie.slot, .id = g->goid };
-	const struct started *seen = bpf_map_lookup_elem(&started, &k);
-	const struct live *l = live_of(ev->cookie.slot, g->parent);
+	struct op_key k = {};
 	struct started now = { .seen = 1 };
+	const struct started *seen;
+	const struct live *l;
 
+	if (!ev || !g)
+		return 0;
+	k.slot = ev->cookie.slot;
+	k.id = g->goid;
+	seen = bpf_map_lookup_elem(&started, &k);
+	l = live_of(ev->cookie.slot, g->parent);
 	if (!seen) {
 		if (l && l->outer.active & LIVE_KIND)
 			now.span_id = id_of(l->outer.span_id);

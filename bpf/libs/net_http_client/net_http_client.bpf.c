@@ -99,12 +99,16 @@ static __always_inline void begin_ids(struct scratch *b, const struct go_slot *s
 
 	go_parent(ev, s, g, go_u64(&b->buf, s->at[F_REQ_CTX]),
 		  go_u64(&b->buf, s->at[F_REQ_CTX] + 8));
+	if (ev->sdk & SDK_LEFT) { /* it is that span of the SDK's, whose header it sends */
+		set_u64(ev->span_id, id_of(ev->parent_id));
+		return;
+	}
 	parent = id_of(ev->parent_id);
 	sampled = ev->flags & EVENT_SAMPLED;
 	ev->flags &= ~EVENT_SAMPLED;
 	trace[0] = id_of(ev->trace_id);
 	trace[1] = id_of(ev->trace_id + 8);
-	if (own_header(b, s)) {
+	if (own_header(b, s) && !(ev->sdk & SDK_PARENT && id_of(ev->parent_id) == parent)) {
 		ev->flags &= ~EVENT_REMOTE;
 		set_u64(ev->span_id, *(const __u64 *)ev->parent_id);
 		if (trace[0] != id_of(ev->trace_id) || trace[1] != id_of(ev->trace_id + 8)) {
@@ -114,6 +118,7 @@ static __always_inline void begin_ids(struct scratch *b, const struct go_slot *s
 		set_u64(ev->parent_id, parent);
 		return;
 	}
+	ev->flags &= ~(EVENT_REMOTE | EVENT_SAMPLED);
 	ev->flags |= sampled;
 	random_seed(&r);
 	go_identify(ev, s, &r);
