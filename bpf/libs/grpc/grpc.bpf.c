@@ -440,9 +440,18 @@ int grpc_client_failed(struct pt_regs *ctx)
 	struct cookie c;
 	const struct go_slot *s = go_slot(ctx, &c);
 	struct op_key k = {};
+	struct go_str err = {};
+	struct scratch *b;
 
-	if (!s || !GO_P1(ctx) || go_read(&k.id, 8, GO_SP(ctx) + 8))
+	if (!s)
+		return 0;
+	b = grpc_scratch_take();
+	if (!b)
 		return 0;
 	k.slot = c.slot;
-	return client_done(ctx, s, k, (struct go_str){ GO_P1(ctx), GO_P2(ctx) }, 1);
+	if (!go_results(&b->results, ctx, &c) && b->results.p[0] &&
+	    !go_read(&k.id, 8, b->results.sp + 8))
+		err = (struct go_str){ b->results.p[0], b->results.p[1] };
+	grpc_scratch_put(b);
+	return err.ptr ? client_done(ctx, s, k, err, 1) : 0;
 }

@@ -39,7 +39,8 @@ static const struct go_probe probes[] = {
 		     .enter = "grpc_client_finish" },
 	[FAILED] = { .name = "client end without a stream",
 		     .symbols = SYMBOLS("google.golang.org/grpc.(*clientStream).retryLocked"),
-		     .leave = "grpc_client_failed" },
+		     .leave = "grpc_client_failed",
+		     .results = 2 },
 };
 
 #define X(id, t, f) [F_##id] = { .type = (t), .field = (f) },

@@ -3,6 +3,7 @@
  * that servers and clients share: status, peer, method. */
 #pragma once
 #include "go.h"
+#include "go_exit.bpf.h"
 #include "go_header.bpf.h"
 #include "grpc.h"
 #include "parent.bpf.h"
@@ -61,6 +62,7 @@ struct scratch {
 	struct op_key k;
 	struct go_str in;
 	struct go_g g;
+	struct go_results results;
 	struct go_buf cs, group;
 	struct header_found found;
 	struct grpc_event rec;

@@ -14,9 +14,7 @@ SCOPE = "spoor/google.golang.org/grpc"
 
 def program(go, grpc, flavour="stripped"):
     """The program of these tests with that release of gRPC, built for that Go version."""
-    old = tuple(int(n) for n in grpc.split(".")) < (1, 35, 0)
-    return gobuild.build(CALLS, go=go, flavour=flavour, require=(f"google.golang.org/grpc@v{grpc}",), tags="oldgrpc" if old else "",
-                         name=f"grpc{grpc}")
+    return gobuild.build(CALLS, go=go, flavour=flavour, require=(f"google.golang.org/grpc@v{grpc}",), name=f"grpc{grpc}")
 
 
 class Rig:

@@ -1,8 +1,0 @@
-//go:build oldgrpc
-// +build oldgrpc
-
-package main
-
-import "google.golang.org/grpc"
-
-func plaintext() grpc.DialOption { return grpc.WithInsecure() }
