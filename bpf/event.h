@@ -26,6 +26,7 @@ struct cookie {
 #define EVENT_CUT      0x10 /* at least one string was longer than its limit */
 #define EVENT_LOCAL    0x20 /* trace and parent ids are those of a live operation of this process */
 #define EVENT_STARTED  0x40 /* of the one whose goroutine started this one: an inference */
+#define EVENT_HEALTH   0x80 /* a health probe of the kubelet's, or done for one */
 
 /* Head of every record on the ring. What follows is the library's. */
 struct event {

@@ -20,7 +20,7 @@
 /* An operation that others may have as their parent. */
 struct live_op {
 	__u32 active; /* 0: none */
-	__u8 flags;   /* EVENT_SAMPLED, EVENT_REMOTE */
+	__u8 flags;   /* EVENT_SAMPLED, EVENT_REMOTE, EVENT_HEALTH */
 	__u8 covered; /* COVERED_*: somebody else sends this operation's span */
 	__u16 pad;
 	__u64 ctx;   /* outer: data pointer of the context.Context it lends; 0: none */

@@ -70,7 +70,7 @@ static __always_inline void live_set(struct live_op *o, const struct event *ev, 
 
 	*(volatile __u32 *)&o->active = next;
 	order();
-	o->flags = ev->flags & (EVENT_SAMPLED | EVENT_REMOTE);
+	o->flags = ev->flags & (EVENT_SAMPLED | EVENT_REMOTE | EVENT_HEALTH);
 	o->covered = 0;
 	__builtin_memcpy(o->trace_id, ev->trace_id, sizeof(o->trace_id));
 	__builtin_memcpy(o->span_id, ev->span_id, sizeof(o->span_id));
@@ -223,7 +223,7 @@ static __always_inline int parent_is(struct event *ev, const struct live_op *o)
 	set_u64(ev->trace_id, trace[0]);
 	set_u64(ev->trace_id + 8, trace[1]);
 	set_u64(ev->parent_id, span);
-	ev->flags |= EVENT_LOCAL | (flags & EVENT_SAMPLED);
+	ev->flags |= EVENT_LOCAL | (flags & (EVENT_SAMPLED | EVENT_HEALTH));
 	return 1;
 }
 
@@ -252,7 +252,7 @@ static __noinline int parent_started(struct event *ev, const struct go_g *g)
 	if (!now.span_id || !l || !parent_is(ev, &l->outer))
 		return 0;
 	if (id_of(ev->parent_id) != now.span_id) {
-		ev->flags &= ~(EVENT_LOCAL | EVENT_SAMPLED);
+		ev->flags &= ~(EVENT_LOCAL | EVENT_SAMPLED | EVENT_HEALTH);
 		set_u64(ev->parent_id, 0);
 		return 0;
 	}
@@ -406,6 +406,6 @@ GO_APART int go_cover(struct event *ev, __u64 itab, __u64 data)
 	__builtin_memcpy(ev->trace_id, o->trace_id, sizeof(ev->trace_id));
 	__builtin_memcpy(ev->parent_id, o->parent_id, sizeof(ev->parent_id));
 	ev->flags &= ~(EVENT_SAMPLED | EVENT_REMOTE);
-	ev->flags |= EVENT_LOCAL | (o->flags & (EVENT_SAMPLED | EVENT_REMOTE));
+	ev->flags |= EVENT_LOCAL | o->flags;
 	return 1;
 }

@@ -186,6 +186,8 @@ void ring_record(struct ring *r, const void *data, size_t size)
 		stat_add(spans_dropped_sdk, 1);
 	} else if (!(ev->flags & EVENT_SAMPLED)) {
 		stat_add(spans_sampled_out, 1);
+	} else if (ev->flags & EVENT_HEALTH && !r->privacy.health_probes) {
+		stat_add(spans_dropped_filtered, 1);
 	} else if (!(t->signals & SIGNAL_TRACES)) {
 		stat_add(spans_dropped_traces_off, 1);
 	} else if (ev->size < lib->event_size) {

@@ -621,6 +621,12 @@ Test(parents, a_child_has_its_parents_trace_and_by_a_parent_based_sampler_its_de
 	cr_expect(child_of(0, SAMPLE_ROOT, UINT64_MAX).ev.flags & SAMPLED);
 }
 
+Test(parents, what_is_done_for_a_health_probe_is_known_as_such)
+{
+	cr_expect(child_of(SAMPLED | EVENT_HEALTH, SAMPLE_LIKE_PARENT, 0).ev.flags & EVENT_HEALTH);
+	cr_expect_not(child_of(SAMPLED, SAMPLE_LIKE_PARENT, 0).ev.flags & EVENT_HEALTH);
+}
+
 /* ---- one thing, seen by two libraries ---- */
 
 Test(parents, an_operation_that_covers_another_takes_its_place)

@@ -233,8 +233,12 @@ Test(ring, every_record_that_is_no_span_is_counted_once_by_reason)
 	n.filtered = 1;
 	record(&n);
 	cr_assert_eq(stat_get(spans_dropped_filtered), 1);
+	n = note_of(target);
+	n.head.flags |= EVENT_HEALTH;
+	record(&n);
+	cr_assert_eq(stat_get(spans_dropped_filtered), 2);
 	cr_assert_eq(stat_get(spans_queued), 0);
-	cr_assert_eq(stat_get(events), 11);
+	cr_assert_eq(stat_get(events), 12);
 	conserved();
 }
 
@@ -249,10 +253,34 @@ Test(ring, contexts_are_counted_by_where_they_came_from)
 	record(&n);
 	n = note_of(target);
 	n.head.parent_id[0] = 1; /* a child of something here */
+	n.head.flags |= EVENT_LOCAL;
+	record(&n);
+	n.head.flags |= EVENT_STARTED;
 	record(&n);
 	cr_assert_eq(stat_get(tp_invalid), 1);
 	cr_assert_eq(stat_get(tp_header), 1);
 	cr_assert_eq(stat_get(tp_new), 1);
+	cr_assert_eq(stat_get(tp_local), 1);
+	cr_assert_eq(stat_get(tp_started), 1);
+}
+
+Test(ring, a_parent_that_is_inferred_is_said_to_be)
+{
+	struct note n = note_of(target);
+	const struct attr *attr;
+	struct batch *b;
+
+	n.head.flags |= EVENT_LOCAL;
+	record(&n);
+	n.head.flags |= EVENT_STARTED;
+	record(&n);
+	b = sent();
+	cr_assert_null(span_attr(&b->spans[0], "spoor.parent"));
+	attr = span_attr(&b->spans[1], "spoor.parent");
+	cr_assert_not_null(attr);
+	cr_assert(str_eq(attr->s, "goroutine"));
+	cr_assert_eq(b->spans[1].flags, 0x101, "it is not remote");
+	deliver(b);
 }
 
 Test(ring, a_full_batch_is_sent_at_once_and_a_new_one_begun)

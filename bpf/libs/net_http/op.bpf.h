@@ -144,6 +144,13 @@ static __always_inline struct op *op_new(const struct op_key *k, __u64 goid, str
 	return op;
 }
 
+/* "kube-probe/" */
+static __always_inline int is_kubelet(const char *agent, __u32 len)
+{
+	return len >= 11 && *(const __u64 *)agent == 0x6f72702d6562756bULL &&
+	       *(const __u16 *)(agent + 8) == 0x6562 && agent[10] == '/';
+}
+
 /* Address, headers, ids: all that must be known or kept from the start. */
 GO_APART int op_begin(struct op *op, const struct go_slot *s, struct scratch *b, __u32 fields)
 {
@@ -195,8 +202,12 @@ GO_APART int op_begin(struct op *op, const struct go_slot *s, struct scratch *b,
 	at = cap(op->rec.remote_len, NET_HTTP_REMOTE_MAX);
 	op->rec.agent_len = op->rec.state_len = 0;
 	if (ev->flags & EVENT_SAMPLED) {
-		if (f->agent.len && !go_read(&v, sizeof(v), f->agent.ptr))
-			at += op->rec.agent_len = put_str(ev, op->data, at, v, NET_HTTP_AGENT_MAX);
+		if (f->agent.len && !go_read(&v, sizeof(v), f->agent.ptr)) {
+			op->rec.agent_len = put_str(ev, op->data, at, v, NET_HTTP_AGENT_MAX);
+			if (is_kubelet(op->data + at, op->rec.agent_len))
+				ev->flags |= EVENT_HEALTH;
+			at += op->rec.agent_len;
+		}
 		if (f->state.len == 1 && ev->flags & EVENT_REMOTE &&
 		    !go_read(&v, sizeof(v), f->state.ptr) && v.len <= NET_HTTP_STATE_MAX)
 			at += op->rec.state_len = put_str(ev, op->data, at, v, NET_HTTP_STATE_MAX);

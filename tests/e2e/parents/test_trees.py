@@ -4,9 +4,14 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from harness import gobuild
 from harness.gobuild import VERSIONS
+from harness.load import Request, send
 from harness.otlp import CLIENT, SERVER
+from harness.paths import TESTS
+from harness.wait import until
 
+TREES = TESTS / "e2e" / "parents" / "trees"
 CALLS = 10_000
 # Classes of calls (trees/main.go): whether `by` may be the parent, and whether there may be none.
 MAY_BE, MAY_LACK = {"exact", "known", "infer", "shared"}, {"none", "known", "infer", "shared", "late"}
@@ -100,6 +105,21 @@ def test_exported_trees_are_the_true_ones(rig, version, xnet):
     lost = [f"{name} {n}" for name, n in rig.agent.metrics().items() if n and name.startswith(("spoor_parents_skipped", "spoor_operations_skipped",
                                                                                                "spoor_operations_abandoned"))]
     assert not lost, lost
+
+
+def test_what_is_done_for_a_health_probe_is_left_out_like_the_probe(rig):
+    target = rig.node.run(gobuild.build(TREES, go="1.26"))
+    rig.agent.wait_traced(target.pid)
+    probe = [Request("/health", headers=[("User-Agent", "kube-probe/1.33")])]
+    send(target.port, probe * 5 + [Request("/health")], workers=1)
+
+    def mine():
+        return [s for s in rig.collector.spans() if s.resource.get("container.id") == target.container.id]
+    until(lambda: len([s for s in mine() if s.attrs.get("url.path") == "/health"]) == 1 and len(mine()) == 8, 10,
+          lambda: f"one request, its call, and the servers of all calls: {[(s.kind, s.name, s.parent_id) for s in mine()]}")
+    (server,) = [s for s in mine() if s.attrs.get("url.path") == "/health"]
+    (client,) = [s for s in mine() if s.kind == CLIENT]
+    assert client.parent_id == server.span_id
 
 
 def test_the_inference_can_be_switched_off(node, rig_of):

@@ -198,7 +198,11 @@ func main() {
 	}
 	quiet := log.New(io.Discard, "", 0)
 	plain, secure := listen(), listen()
-	handler := http.HandlerFunc(serve)
+	handler := http.NewServeMux()
+	handler.HandleFunc("/n/", serve)
+	handler.HandleFunc("/health", func(w http.ResponseWriter, r *http.Request) {
+		get(r.Context(), &node{depth: depthMax}, rand.New(rand.NewSource(1)), "health", exact)
+	})
 	go (&http.Server{Handler: handler, ErrorLog: quiet}).Serve(plain)
 	go (&http.Server{Handler: handler, ErrorLog: quiet, TLSConfig: &tls.Config{
 		Certificates: []tls.Certificate{certificate()}}}).ServeTLS(secure, "", "")
