@@ -14,8 +14,7 @@ struct container {
 	const char *image; /* status.image, else spec.image */
 	const char *image_id; /* status.imageID */
 	int restart_count;
-	bool running, init, ephemeral; /* a sidecar is init with restartPolicy Always */
-	bool sidecar;
+	bool running;
 	const struct str *probe_paths; /* httpGet paths of its liveness, readiness, startup probes,
 					  without the query */
 	size_t nprobe_paths;
@@ -26,7 +25,7 @@ struct pod {
 	const char *cgroup_uid;    /* what its cgroup is named by: the uid, but of a static pod the
 				      hash of its manifest */
 	const char *runtime_class; /* spec.runtimeClassName, "" without */
-	bool host_network, host_pid, share_pid, mirror;
+	bool mirror;
 	const struct pod_kv *labels, *annotations;
 	size_t nlabels, nannotations;
 	const char *owner_kind, *owner_name, *owner_uid; /* the controller, "" without */

@@ -194,11 +194,10 @@ static void parse_containers(struct podspec_memory *m, const json_t *spec, const
 {
 	static const struct {
 		const char *spec, *status;
-		bool init, ephemeral;
 	} kinds[] = {
-		{ "containers", "containerStatuses", false, false },
-		{ "initContainers", "initContainerStatuses", true, false },
-		{ "ephemeralContainers", "ephemeralContainerStatuses", false, true },
+		{ "containers", "containerStatuses" },
+		{ "initContainers", "initContainerStatuses" },
+		{ "ephemeralContainers", "ephemeralContainerStatuses" },
 	};
 	struct container *containers;
 	size_t n = 0;
@@ -217,17 +216,12 @@ static void parse_containers(struct podspec_memory *m, const json_t *spec, const
 
 		json_array_foreach(list, i, one)
 		{
-			struct container *c = &containers[pod->ncontainers];
-
 			if (i == CONTAINERS_MAX)
 				break;
 			if (!json_is_object(one) || !*text_at(one, "name"))
 				continue;
-			parse_container(m, one, json_object_get(status, kinds[k].status), c);
-			c->init = kinds[k].init;
-			c->ephemeral = kinds[k].ephemeral;
-			c->sidecar =
-				c->init && strcmp(text_at(one, "restartPolicy"), "Always") == 0;
+			parse_container(m, one, json_object_get(status, kinds[k].status),
+					&containers[pod->ncontainers]);
 			pod->ncontainers++;
 		}
 	}
@@ -269,9 +263,6 @@ bool podspec_parse(struct podspec_memory *m, const json_t *item, struct pod *pod
 	pod->phase = keep_at(m, status, "phase");
 	pod->ip = keep_at(m, status, "podIP");
 	pod->start_time = keep_at(m, status, "startTime");
-	pod->host_network = true_at(spec, "hostNetwork");
-	pod->host_pid = true_at(spec, "hostPID");
-	pod->share_pid = true_at(spec, "shareProcessNamespace");
 	pod->labels = parse_kv(m, json_object_get(meta, "labels"), &pod->nlabels);
 	pod->annotations = parse_kv(m, json_object_get(meta, "annotations"), &pod->nannotations);
 	parse_owner(m, json_object_get(meta, "ownerReferences"), pod);

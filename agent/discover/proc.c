@@ -271,14 +271,6 @@ void proc_cgroup_parse(const char *cgroup, size_t len, struct proc_cgroup *out)
 	}
 }
 
-void proc_container_id(const char *cgroup, size_t len, char out[CONTAINER_ID_LEN + 1])
-{
-	struct proc_cgroup found;
-
-	proc_cgroup_parse(cgroup, len, &found);
-	memcpy(out, found.container_id, sizeof(found.container_id));
-}
-
 int proc_cgroup(const char *proc_root, int pid, struct proc_cgroup *out)
 {
 	char text[CGROUP_MAX];

@@ -38,8 +38,6 @@ int proc_cgroup(const char *proc_root, int pid, struct proc_cgroup *out) must_ch
 int proc_foreach(const char *proc_root, int (*fn)(int pid, void *arg), void *arg);
 /* The innermost container, and its pod, in the text of /proc/PID/cgroup. Pure. */
 void proc_cgroup_parse(const char *cgroup, size_t len, struct proc_cgroup *out);
-/* The container id alone; "" when there is none. Pure. */
-void proc_container_id(const char *cgroup, size_t len, char out[CONTAINER_ID_LEN + 1]);
 /* Load bias of the executable of pid: difference between where its first segment lies and its
  * virtual address there. 0 or -errno. */
 int proc_load_bias(const char *proc_root, int pid, uint64_t *bias) must_check;

@@ -1,6 +1,7 @@
 #include "gobin/buildinfo.h"
+
+#include "tests/elf_image.h"
 #include <criterion/criterion.h>
-#include <elf.h>
 #include <sys/mman.h>
 
 static const char sentinel[] = "0123456789abcdef";
@@ -8,33 +9,10 @@ static const char sentinel[] = "0123456789abcdef";
 /* An executable with one writable segment that holds the bytes. */
 static void file_with(struct exe *e, const void *bytes, size_t n)
 {
-	struct {
-		Elf64_Ehdr eh;
-		Elf64_Phdr ph[2];
-	} h = { .eh = { .e_ident = ELFMAG "\2\1\1",
-			.e_type = ET_EXEC,
-			.e_phoff = sizeof(Elf64_Ehdr),
-			.e_phnum = 2 } };
+	struct elf_image h = elf_image(64, 4096, 0x500000, n, n);
 	int fd = memfd_create("buildinfo", MFD_CLOEXEC);
 	enum gobin_why why;
 
-	h.eh.e_phentsize = sizeof(Elf64_Phdr);
-#ifdef __aarch64__
-	h.eh.e_machine = EM_AARCH64;
-#else
-	h.eh.e_machine = EM_X86_64;
-#endif
-	h.ph[0] = (Elf64_Phdr){ .p_type = PT_LOAD,
-				.p_flags = PF_R | PF_X,
-				.p_vaddr = 0x400000,
-				.p_filesz = 64,
-				.p_memsz = 64 };
-	h.ph[1] = (Elf64_Phdr){ .p_type = PT_LOAD,
-				.p_flags = PF_R | PF_W,
-				.p_offset = 4096,
-				.p_vaddr = 0x500000,
-				.p_filesz = n,
-				.p_memsz = n };
 	cr_assert_eq(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
 	cr_assert_eq(pwrite(fd, bytes, n, 4096), (ssize_t)n);
 	cr_assert_eq(exe_open(e, fd, &why), 0);

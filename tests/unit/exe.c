@@ -1,42 +1,16 @@
 #include "gobin/exe.h"
+
+#include "tests/elf_image.h"
 #include <criterion/criterion.h>
-#include <elf.h>
 #include <sys/mman.h>
 
-struct image {
-	Elf64_Ehdr eh;
-	Elf64_Phdr ph[3];
-};
-
-static struct image image(void)
+static struct elf_image image(void)
 {
-	struct image h = { .eh = { .e_ident = ELFMAG "\2\1\1",
-				   .e_type = ET_EXEC,
-				   .e_phoff = sizeof(Elf64_Ehdr),
-				   .e_phnum = 2 } };
-
-	h.eh.e_phentsize = sizeof(Elf64_Phdr);
-#ifdef __aarch64__
-	h.eh.e_machine = EM_AARCH64;
-#else
-	h.eh.e_machine = EM_X86_64;
-#endif
-	h.ph[0] = (Elf64_Phdr){ .p_type = PT_LOAD,
-				.p_flags = PF_R | PF_X,
-				.p_vaddr = 0x400000,
-				.p_filesz = 20000,
-				.p_memsz = 20000 };
-	h.ph[1] = (Elf64_Phdr){ .p_type = PT_LOAD,
-				.p_flags = PF_R | PF_W,
-				.p_offset = 0x5000,
-				.p_vaddr = 0x500000,
-				.p_filesz = 100,
-				.p_memsz = 5000 };
-	return h;
+	return elf_image(20000, 0x5000, 0x500000, 100, 5000);
 }
 
 /* 30000 bytes whose value is their offset in it, behind the headers. */
-static int file_of(const struct image *h)
+static int file_of(const struct elf_image *h)
 {
 	int fd = memfd_create("exe", MFD_CLOEXEC);
 	static uint8_t bytes[30000];
@@ -48,7 +22,7 @@ static int file_of(const struct image *h)
 	return fd;
 }
 
-static enum gobin_why refused(const struct image *h)
+static enum gobin_why refused(const struct elf_image *h)
 {
 	enum gobin_why why = GOBIN_OK;
 	struct exe e;
@@ -60,7 +34,7 @@ static enum gobin_why refused(const struct image *h)
 
 Test(exe, reads_stay_within_the_file_part_of_one_segment)
 {
-	struct image h = image();
+	struct elf_image h = image();
 	enum gobin_why why;
 	uint8_t buf[16];
 	struct exe e;
@@ -87,7 +61,7 @@ Test(exe, reads_stay_within_the_file_part_of_one_segment)
 
 Test(exe, the_cache_gives_the_same_bytes_as_the_file_in_any_order)
 {
-	struct image h = image();
+	struct elf_image h = image();
 	enum gobin_why why;
 	struct exe e;
 
@@ -102,7 +76,7 @@ Test(exe, the_cache_gives_the_same_bytes_as_the_file_in_any_order)
 
 Test(exe, a_call_may_not_read_more_than_its_allowance)
 {
-	struct image h = image();
+	struct elf_image h = image();
 	static uint8_t buf[16000];
 	enum gobin_why why;
 	struct exe e;
@@ -120,7 +94,7 @@ Test(exe, a_call_may_not_read_more_than_its_allowance)
 
 Test(exe, headers_that_contradict_each_other_are_refused)
 {
-	struct image h = image();
+	struct elf_image h = image();
 
 	h.ph[1].p_vaddr = 0x400000;
 	cr_assert_eq(refused(&h), GOBIN_MALFORMED, "overlap");
@@ -161,7 +135,7 @@ Test(exe, headers_that_contradict_each_other_are_refused)
 
 Test(exe, section_headers_outside_of_the_file_are_as_good_as_none)
 {
-	struct image h = image();
+	struct elf_image h = image();
 	struct exe_section s;
 	enum gobin_why why;
 	struct exe e;
