@@ -3,6 +3,7 @@
 #include "propagate/object.h"
 
 #include "base/config.h"
+#include "base/stats.h"
 
 #include <bpf/bpf.h>
 #include <limits.h>
@@ -13,8 +14,8 @@
 #include <time.h>
 
 #define LISTENERS_MAX 64
-#define TRIES         3
-#define TRY_AGAIN_NS  20000000
+#define TRIES         4
+#define TRY_AGAIN_NS  50000000
 
 /* Local ports on which the process listens: connections to them are not its own. */
 struct listeners {
@@ -100,23 +101,17 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* First the map, then the mark: what is written before is not looked at. A map that another agent,
- * or we in an earlier life, had the socket in may be on its way out: -EBUSY for a moment. */
+/* First the map, then the mark: what is written before is not looked at. -EBUSY: it is in another
+ * map. */
 static int add_one(const struct propagate *p, int fd, uint64_t cookie,
 		   const struct propagate_socket *owner)
 {
-	const struct timespec wait = { 0, TRY_AGAIN_NS };
 	struct propagate_socket mark = *owner;
-	uint64_t value = (uint64_t)fd;
-	int err = -EBUSY;
+	uint64_t value = (uint64_t)fd, there;
 
-	for (int i = 0; i < TRIES && err == -EBUSY; i++) {
-		if (i)
-			(void)nanosleep(&wait, NULL);
-		err = bpf_map_update_elem(p->sockets, &cookie, &value, BPF_NOEXIST) ? -errno : 0;
-	}
-	if (err && err != -EEXIST)
-		return err;
+	if (bpf_map_lookup_elem(p->sockets, &cookie, &there) &&
+	    bpf_map_update_elem(p->sockets, &cookie, &value, BPF_NOEXIST) && errno != EEXIST)
+		return -errno;
 	mark.since_ns = now_ns();
 	return bpf_map_update_elem(p->owners, &fd, &mark, BPF_ANY) ? -errno : 0;
 }
@@ -129,28 +124,32 @@ static bool is_owners(const struct propagate *p, int fd, const struct propagate_
 	       mark.generation == owner->generation;
 }
 
-static bool add_or_remove(const struct propagate *p, int fd, const struct propagate_socket *owner,
-			  bool add)
+static int add_or_remove(const struct propagate *p, int fd, const struct propagate_socket *owner,
+			 bool add)
 {
 	uint64_t cookie = 0;
 	socklen_t n = sizeof(cookie);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &n))
-		return false;
+		return -errno;
 	if (add)
-		return add_one(p, fd, cookie, owner) == 0;
+		return add_one(p, fd, cookie, owner);
 	if (!is_owners(p, fd, owner))
-		return false;
+		return -ENOENT;
 	(void)bpf_map_delete_elem(p->owners, &fd);
-	return bpf_map_delete_elem(p->sockets, &cookie) == 0;
+	return bpf_map_delete_elem(p->sockets, &cookie) ? -errno : 0;
 }
 
-size_t propagate_sockets(const struct propagate *p, int pid, int pidfd,
-			 const struct propagate_socket *owner, bool add)
+/* What came of one look at all descriptors. */
+struct scanned {
+	size_t done, busy;
+};
+
+static struct scanned scan(const struct propagate *p, int limit, int pidfd,
+			   const struct propagate_socket *owner, bool add)
 {
-	int limit = fd_limit(p, pid);
 	struct listeners listeners = { .n = 0 };
-	size_t done = 0;
+	struct scanned found = { 0, 0 };
 
 	for (int i = 0; i < limit && listeners.n < LISTENERS_MAX; i++) {
 		auto_close int fd = borrow(pidfd, i);
@@ -160,10 +159,31 @@ size_t propagate_sockets(const struct propagate *p, int pid, int pidfd,
 	}
 	for (int i = 0; i < limit; i++) {
 		auto_close int fd = borrow(pidfd, i);
+		int err;
 
-		if (fd >= 0 && is_connected(fd) && !is_listened_on(&listeners, local_port(fd)) &&
-		    add_or_remove(p, fd, owner, add))
-			done++;
+		if (fd < 0 || !is_connected(fd) || is_listened_on(&listeners, local_port(fd)))
+			continue;
+		err = add_or_remove(p, fd, owner, add);
+		found.done += !err;
+		found.busy += err == -EBUSY;
 	}
-	return done;
+	return found;
+}
+
+/* An agent that has just died leaves its map for the kernel to clear: until then its sockets are
+ * busy. */
+size_t propagate_sockets(const struct propagate *p, int pid, int pidfd,
+			 const struct propagate_socket *owner, bool add)
+{
+	const struct timespec wait = { 0, TRY_AGAIN_NS };
+	int limit = fd_limit(p, pid);
+	struct scanned found = scan(p, limit, pidfd, owner, add);
+
+	for (int i = 1; i < TRIES && found.busy; i++) {
+		(void)nanosleep(&wait, NULL);
+		found = scan(p, limit, pidfd, owner, add);
+	}
+	if (add && found.busy)
+		stat_add(propagation_socket, found.busy);
+	return found.done;
 }
