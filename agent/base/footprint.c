@@ -27,12 +27,16 @@ struct mapping {
 /* proc_pid_smaps(5): "begin-end perms offset device inode path". */
 static bool parse_head(const char *line, struct mapping *out)
 {
-	unsigned long begin, end, inode;
-	char perms[5];
+	char *p, perms[5], inode[24];
+	uintptr_t begin = strtoul(line, &p, 16), end;
 
-	if (sscanf(line, "%lx-%lx %4s %*x %*s %lu", &begin, &end, perms, &inode) != 4)
+	if (*p != '-')
 		return false;
-	*out = (struct mapping){ begin, end, inode && perms[1] == '-' && perms[3] == 'p' };
+	end = strtoul(p + 1, &p, 16);
+	if (sscanf(p, " %4s %*s %*s %23s", perms, inode) != 2)
+		return false;
+	*out = (struct mapping){ begin, end,
+				 perms[1] == '-' && perms[3] == 'p' && strcmp(inode, "0") != 0 };
 	return true;
 }
 
@@ -40,14 +44,16 @@ static bool parse_head(const char *line, struct mapping *out)
  * somebody's breakpoint in it. */
 static void forget_code(FILE *smaps)
 {
+	static const char written[] = "Anonymous:";
 	struct mapping m = { 0 };
-	unsigned long kib;
 	char line[512];
 
 	while (fgets(line, sizeof(line), smaps)) {
 		if (parse_head(line, &m) || !m.code)
 			continue;
-		if (sscanf(line, "Anonymous: %lu kB", &kib) == 1 && kib == 0)
+		if (strncmp(line, written, strlen(written)) == 0 &&
+		    strtoul(line + strlen(written), NULL, 10) == 0)
+			/* NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel tells numbers */
 			(void)madvise((void *)m.begin, m.end - m.begin, MADV_DONTNEED);
 	}
 }

@@ -40,7 +40,7 @@ int gzip_pack(struct gzip *z, const void *in, size_t n, uint8_t *out, size_t *si
 	s->level_buf = z->tokens;
 	s->level_buf_size = sizeof(z->tokens);
 	s->end_of_stream = 1;
-	s->next_in = (uint8_t *)(uintptr_t)in;
+	s->next_in = (uint8_t *)in;
 	s->avail_in = (uint32_t)n;
 	s->next_out = out;
 	s->avail_out = (uint32_t)gzip_most(n);

@@ -71,9 +71,10 @@ static size_t group_of(const struct otlp *o, const struct export_cursor *c, cons
 static void find_resources(struct otlp *o, const struct export_job *job)
 {
 	const struct batch *b = job->batch;
+	size_t nth = 0;
 
 	o->nresources = 0;
-	for (size_t nth = 0; b && nth < EXPORT_BATCHES_MAX; nth++, b = b->next) {
+	do {
 		for (size_t i = 0; i < b->nresources; i++) {
 			size_t r = 0;
 
@@ -83,7 +84,8 @@ static void find_resources(struct otlp *o, const struct export_job *job)
 				o->resources[o->nresources++] = b->resources[i];
 			o->resource_of[nth][i] = (uint16_t)r;
 		}
-	}
+		b = b->next;
+	} while (b && ++nth < EXPORT_BATCHES_MAX);
 }
 
 /* Orders the spans of the job by group, in which they stay in order; group_end[] then says where in
