@@ -289,6 +289,8 @@ static int each_branch(struct returned *r,
 			return -ENOTSUP;
 		if (branches_to(&insn, operands, at, &to))
 			err = see(r, &insn, at, to);
+		else if (insn.meta.category == ZYDIS_CATEGORY_UNCOND_BR)
+			err = -ENOTSUP; /* a jump table: to anywhere */
 	}
 	return err;
 }

@@ -40,7 +40,7 @@ struct plan_place {
 	uint64_t addr;      /* not 0: the probes are told by `exit` what is where at this address,
 			       as linked */
 	struct go_exit exit;
-	bool trial;         /* of a trial probe: it hangs in a link of its own */
+	bool trial; /* of a trial probe: it hangs in a link of its own */
 };
 
 struct plan {

@@ -3,6 +3,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	const struct insn_call call = { .caller = 0x1000, .callee = 0x1000, .results = 0x1c };
 	uint64_t rets[8];
 
 	for (int arm64 = 0; arm64 < 2; arm64++) {
@@ -19,6 +20,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (insn_rets(arm64, data, size, rets, ARRAY_SIZE(rets), &n) == 0)
 			for (size_t i = 0; i < n; i++)
 				if (rets[i] >= size || (i && rets[i] <= rets[i - 1]))
+					abort();
+		if (insn_returned(arm64, data, size, &call, rets, ARRAY_SIZE(rets), &n) == 0)
+			for (size_t i = 0; i < n; i++)
+				if (rets[i] >= size || rets[i] < 5)
 					abort();
 	}
 	return 0;

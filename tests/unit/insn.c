@@ -309,6 +309,7 @@ Test(insn, where_results_may_be_gone_or_another_way_leads_there_is_no_such_place
 		{ "the function returns", CALL_IT "c3" },
 		{ "it calls through a register", CALL_IT "ffd27400c3" },
 		{ "it goes on elsewhere", CALL_IT "ffe07400c3" },
+		{ "somewhere is a jump table", CALL_IT "7400ffe0c3" },
 		{ "a jump leads to the place", CALL_IT "740090ebfbc3" },
 		{ "a jump leads before the place", CALL_IT "89d07400ebfac3" },
 		{ "not decodable", CALL_IT "7400060606" },

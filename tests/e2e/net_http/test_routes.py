@@ -22,6 +22,7 @@ SERVERS = {
     "rewriter": {"/old/x": "/new/{x}", "/x/y": None}, "stripped": {"/v1/users/5": "/users/{id}"},
     "two": {"/red/blue": "/{colour}/blue", "/red/green": "/{colour}/green", "/red/red": None},
     "asking": {"/some/green": None, "/x": None}, "own": {"/x": None, "/users/5": None},
+    "late": dict.fromkeys(PLAIN),  # the mux runs on another goroutine
 }
 VERSIONS = ("1.22", "1.23", "1.26", "1.27")
 PROTOS = {"h1": "", "h2": "_tls"}
@@ -67,9 +68,11 @@ def test_the_same_built_in_other_ways(rig, flavour):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_cloned_request_is_known_over_http1(rig, version):
+def test_a_cloned_request_is_known_over_http1_and_over_http2_unknown(rig, version):
     target = rig.run(program(version))
     check(rig, target, *ask(target, "h1", {"cloned": PLAIN}))
+    target = rig.run(program(version))
+    check(rig, target, *ask(target, "h2", {"cloned": dict.fromkeys(PLAIN)}))
 
 
 @pytest.mark.parametrize("version", ("1.26",))
@@ -80,6 +83,13 @@ def test_methods_and_hosts_choose_the_route(rig, version):
     expected = ["/users/{id}"] * 3 + [None, "/hosted/{id}", None]
     sent = send(target.ports["copied"], requests, workers=1)
     check(rig, target, sent, {r.rid: ("copied", route) for r, route in zip(sent, expected)})
+
+
+@pytest.mark.parametrize("version", ("1.19", "1.21"))
+def test_before_go_1_22_there_are_no_routes(rig, version):
+    target = rig.run(gobuild.build(NET_HTTP / "server", go=version))
+    requests = send(target.ports["h1"], [Request(p) for p in ("/fast", "/deep")], workers=1)
+    assert {s.route for _, s in truth.one_each(rig.spans(target, 2), requests)} == {None}
 
 
 def test_routes_off_and_free(node, rig_of):
