@@ -204,7 +204,7 @@ GO_APART int go_leave(const struct event *ev, const struct go_g *g, const struct
 static __always_inline int parent_is(struct event *ev, const struct live_op *o)
 {
 	__u32 active = *(const volatile __u32 *)&o->active;
-	__u64 trace[2], span;
+	__u64 trace[2], span, above;
 	__u8 flags, covered;
 
 	if (!(active & LIVE_KIND) || o->covered == COVERED_LIB)
@@ -213,6 +213,7 @@ static __always_inline int parent_is(struct event *ev, const struct live_op *o)
 	trace[0] = *(const __u64 *)o->trace_id;
 	trace[1] = *(const __u64 *)(o->trace_id + 8);
 	span = id_of(o->span_id);
+	above = id_of(o->parent_id);
 	flags = o->flags;
 	covered = o->covered;
 	order();
@@ -223,6 +224,7 @@ static __always_inline int parent_is(struct event *ev, const struct live_op *o)
 	set_u64(ev->trace_id, trace[0]);
 	set_u64(ev->trace_id + 8, trace[1]);
 	set_u64(ev->parent_id, span);
+	ev->end_ns = above;
 	ev->flags |= EVENT_LOCAL | (flags & (EVENT_SAMPLED | EVENT_HEALTH));
 	return 1;
 }
@@ -340,7 +342,9 @@ GO_APART int go_left(struct event *ev, const struct go_slot *s, __u64 itab, __u6
 
 /* The parent of the operation that begins on goroutine g and was given the context {itab, data} (0,
  * 0: none): trace id, parent id, EVENT_LOCAL, EVENT_SAMPLED as the parent has it, EVENT_STARTED by
- * rule 3. Needs ev->cookie; leaves ev alone where there is no parent. Returns EVENT_LOCAL or 0. */
+ * rule 3. Needs ev->cookie; leaves ev alone where there is no parent. Returns EVENT_LOCAL or 0.
+ * Until the operation ends, ev->end_ns is the parent id of that parent, if it is a live operation.
+ */
 GO_APART int go_parent(struct event *ev, const struct go_slot *s, const struct go_g *g, __u64 itab,
 		       __u64 data)
 {

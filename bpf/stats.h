@@ -23,6 +23,7 @@
 	  "Operations that their children will not find as their parents, by reason")              \
 	X(ops_covered, COUNTER, "operations_covered_total", "",                                    \
 	  "Operations whose span another library sends (gRPC over net/http)")                      \
+	X(ops_forwarded, COUNTER, "operations_skipped_total", "reason=\"ids_of_another\"", "")     \
 	X(ops_new_begin, COUNTER, "operations_abandoned_total", "reason=\"new_begin\"",            \
 	  "Operations that began and whose end was never seen, by reason")                         \
 	X(ops_process_exit, COUNTER, "operations_abandoned_total", "reason=\"process_exit\"", "")  \

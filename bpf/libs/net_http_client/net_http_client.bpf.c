@@ -11,14 +11,16 @@
 
 /* One call, from its begin to its end: both on one goroutine. Transports may call each other (a
  * registered protocol, x/net's below net/http's), so the call is also known by how deep in the
- * stack its frame lies: the distance to the stack's upper end stays the same when Go moves it. */
+ * stack its frame lies. */
 struct op {
-	__u32 active, pad;
+	__u32 active;
+	__u32 silent; /* its span is not to be sent */
 	__u64 depth;
 	__u64 url, response; /* of the Request: *URL, *Response */
 	struct go_str method;
 	__s64 length; /* of the body, -1: unknown */
 	struct event ev;
+	struct entered entered;
 };
 
 struct {
@@ -35,28 +37,15 @@ struct scratch {
 	struct header_found found;
 	struct go_type_name name;
 	struct go_results results;
+	struct go_g g;
+	struct op_key key;
+	struct go_random random;
+	struct event own; /* trace_id and parent_id are those of the program's own header */
 	struct net_http_client_event rec;
 	char data[NET_HTTP_CLIENT_DATA_MAX + 7] __attribute__((aligned(8)));
 };
 
 GO_SCRATCH(net_http_client_scratch, struct scratch)
-
-/* Where a call is: goroutine and frame. */
-struct place {
-	__u64 goid, depth;
-};
-
-static __always_inline int find_place(struct place *p, struct pt_regs *ctx, const struct go_slot *s,
-				      __u64 sp)
-{
-	__u64 hi;
-
-	if (go_read(&p->goid, 8, GO_G(ctx) + s->at[F_G_GOID]) ||
-	    go_read(&hi, 8, GO_G(ctx) + s->at[F_G_STACK] + 8))
-		return -1;
-	p->depth = hi - sp;
-	return 0;
-}
 
 static __always_inline struct op_key op_key(struct pt_regs *ctx, const struct cookie *c)
 {
@@ -67,15 +56,14 @@ static __always_inline struct op_key op_key(struct pt_regs *ctx, const struct co
 
 /* ---- begin ---- */
 
-/* The ids of a Traceparent header that the program itself sends are those of the span. */
+/* Reads the Traceparent header that the program itself sends into b->own. EVENT_REMOTE, or 0. */
 GO_APART int own_header(struct scratch *b, const struct go_slot *s)
 {
 	struct header_walk w = {};
-	struct event *ev;
 
 	if (!b || !s)
 		return 0;
-	ev = &b->op.ev;
+	b->own.flags = 0;
 	header_want_own(&b->found, s);
 	w.found = &b->found;
 	w.slot = s;
@@ -84,44 +72,54 @@ GO_APART int own_header(struct scratch *b, const struct go_slot *s)
 		count(reads_headers);
 	if (!b->found.parent.ptr)
 		return 0;
-	go_traceparent(ev, b->found.parent.ptr, b->found.parent.len);
-	ev->flags &= ~EVENT_BAD_TP;
-	return ev->flags & EVENT_REMOTE;
+	go_traceparent(&b->own, b->found.parent.ptr, b->found.parent.len);
+	return b->own.flags & EVENT_REMOTE;
 }
 
-static __always_inline void begin_ids(struct scratch *b, const struct go_slot *s,
-				      const struct go_g *g)
+/* The ids that the program puts onto the wire itself are those of the span. They are not its own if
+ * they are its parent's, or that one's parent's: a proxy hands on the header that it got, and whose
+ * span that is, is not for us to say. Such a call has no span. */
+static __always_inline void take_own(struct op *op, const struct scratch *b,
+				     const struct go_slot *s)
 {
-	struct event *ev = &b->op.ev;
-	struct go_random r;
-	__u64 parent, trace[2];
-	__u8 sampled;
+	const struct event *own = &b->own;
+	struct event *ev = &op->ev;
+	__u64 span = id_of(own->parent_id);
 
-	go_parent(ev, s, g, go_u64(&b->buf, s->at[F_REQ_CTX]),
-		  go_u64(&b->buf, s->at[F_REQ_CTX] + 8));
-	if (ev->sdk & SDK_LEFT) { /* it is that span of the SDK's, whose header it sends */
-		set_u64(ev->span_id, id_of(ev->parent_id));
-		return;
-	}
-	parent = id_of(ev->parent_id);
-	sampled = ev->flags & EVENT_SAMPLED;
-	ev->flags &= ~EVENT_SAMPLED;
-	trace[0] = id_of(ev->trace_id);
-	trace[1] = id_of(ev->trace_id + 8);
-	if (own_header(b, s) && !(ev->sdk & SDK_PARENT && id_of(ev->parent_id) == parent)) {
-		ev->flags &= ~EVENT_REMOTE;
-		set_u64(ev->span_id, *(const __u64 *)ev->parent_id);
-		if (trace[0] != id_of(ev->trace_id) || trace[1] != id_of(ev->trace_id + 8)) {
-			parent = 0; /* the program's own trace */
-			ev->flags &= ~(EVENT_LOCAL | EVENT_STARTED);
+	if (ev->flags & EVENT_LOCAL && id_of(ev->trace_id) == id_of(own->trace_id) &&
+	    id_of(ev->trace_id + 8) == id_of(own->trace_id + 8)) {
+		if (ev->sdk & SDK_PARENT && span == id_of(ev->parent_id))
+			return; /* the SDK's own: ours lies below its span */
+		if (span == id_of(ev->parent_id) || span == ev->end_ns) {
+			op->silent = 1;
+			count(ops_forwarded);
+			return;
 		}
-		set_u64(ev->parent_id, parent);
-		return;
+	} else { /* a trace that the program has begun */
+		set_u64(ev->trace_id, id_of(own->trace_id));
+		set_u64(ev->trace_id + 8, id_of(own->trace_id + 8));
+		set_u64(ev->parent_id, 0);
+		ev->flags &= ~(EVENT_LOCAL | EVENT_STARTED);
+		ev->sdk = 0;
 	}
-	ev->flags &= ~(EVENT_REMOTE | EVENT_SAMPLED);
-	ev->flags |= sampled;
-	random_seed(&r);
-	go_identify(ev, s, &r);
+	set_u64(ev->span_id, span);
+	ev->flags &= ~EVENT_SAMPLED;
+	if (s->sample_inbound == SAMPLE_LIKE_PARENT)
+		ev->flags |= own->flags & EVENT_SAMPLED;
+	else
+		go_sample(ev, s);
+}
+
+static __always_inline void begin_ids(struct scratch *b, const struct go_slot *s)
+{
+	struct go_str ctx = go_str(&b->buf, s->at[F_REQ_CTX]); /* {itab, data} */
+	struct op *op = &b->op;
+
+	random_seed(&b->random);
+	go_parent(&op->ev, s, &b->g, ctx.ptr, ctx.len);
+	go_identify(&op->ev, s, &b->random);
+	if (!(op->ev.sdk & SDK_LEFT) && own_header(b, s))
+		take_own(op, b, s);
 }
 
 /* A body that is there and whose length is 0 has an unknown one. */
@@ -135,21 +133,22 @@ static __always_inline __s64 request_length(const struct go_buf *req, const stru
 static __always_inline int begin_in(struct pt_regs *ctx, const struct go_slot *s, struct cookie c,
 				    struct scratch *b, int xnet)
 {
-	struct op_key k = op_key(ctx, &c);
-	const struct op *open = bpf_map_lookup_elem(&net_http_client_ops, &k);
 	struct op *op = &b->op;
-	struct place p;
-	struct go_g g;
+	const struct op *open;
 
-	*op = (struct op){ .active = 1 };
+	__builtin_memset(op, 0, sizeof(*op));
+	op->ev.cookie = c;
+	b->key = op_key(ctx, &c);
+	open = bpf_map_lookup_elem(&net_http_client_ops, &b->key);
+	op->active = 1;
 	op->ev.start_ns = bpf_ktime_get_boot_ns();
-	if (find_place(&p, ctx, s, GO_SP(ctx))) {
+	if (go_goroutine(&b->g, s, &b->group, GO_G(ctx), GO_SP(ctx))) {
 		count(ops_unreadable);
 		return 0;
 	}
 	if (open) {
 		/* x/net's Transport below net/http's: the same attempt. */
-		if (xnet && open->ev.goid == p.goid && open->depth < p.depth)
+		if (xnet && open->ev.goid == b->g.goid && open->depth < b->g.depth)
 			return 0;
 		count(ops_new_begin);
 	}
@@ -157,18 +156,17 @@ static __always_inline int begin_in(struct pt_regs *ctx, const struct go_slot *s
 		count(ops_unreadable);
 		return 0;
 	}
-	op->depth = p.depth;
-	op->ev.goid = p.goid;
-	op->ev.cookie = c;
+	op->depth = b->g.depth;
+	op->ev.goid = b->g.goid;
 	op->url = go_u64(&b->buf, s->at[F_REQ_URL]);
 	op->response = go_u64(&b->buf, s->at[F_REQ_RESPONSE]);
 	op->method = go_str(&b->buf, s->at[F_REQ_METHOD]);
 	op->length = request_length(&b->buf, s);
-	g = (struct go_g){ .goid = p.goid, .depth = p.depth };
-	if (s->at[F_G_PARENT_GOID] != GO_ABSENT)
-		(void)go_read(&g.parent, 8, GO_G(ctx) + s->at[F_G_PARENT_GOID]);
-	begin_ids(b, s, &g);
-	(void)share_put(&net_http_client_ops, &k, op);
+	begin_ids(b, s);
+	if (!op->silent)
+		go_enter(&op->ev, &b->g, &op->entered);
+	if (share_put(&net_http_client_ops, &b->key, op) && !op->silent)
+		go_leave(&op->ev, &b->g, &op->entered);
 	return 0;
 }
 
@@ -375,7 +373,6 @@ static __always_inline int end_in(struct pt_regs *ctx, const struct go_slot *s, 
 {
 	struct op_key k = op_key(ctx, c);
 	const struct op *op;
-	struct place p;
 	int err = go_results(&b->results, ctx, c);
 
 	if (err) {
@@ -384,10 +381,13 @@ static __always_inline int end_in(struct pt_regs *ctx, const struct go_slot *s, 
 		return 0;
 	}
 	op = bpf_map_lookup_elem(&net_http_client_ops, &k);
-	if (!op || find_place(&p, ctx, s, b->results.sp) || op->ev.goid != p.goid ||
-	    op->depth != p.depth)
+	if (!op || go_goroutine(&b->g, s, &b->group, GO_G(ctx), b->results.sp) ||
+	    op->ev.goid != b->g.goid || op->depth != b->g.depth)
 		return 0;
-	send(b, s, op);
+	if (!op->silent) {
+		go_leave(&op->ev, &b->g, &op->entered);
+		send(b, s, op);
+	}
 	share_drop(&net_http_client_ops, &k);
 	return 0;
 }

@@ -40,10 +40,10 @@ static const struct go_field fields[] = { NET_HTTP_CLIENT_FIELDS(X) };
 #define P(probe) (1u << (probe))
 #define F(field) (1ull << F_##field)
 #define COMMON                                                                                     \
-	(F(G_GOID) | F(G_STACK) | F(REQ_SIZE) | F(REQ_METHOD) | F(REQ_URL) | F(REQ_HEADER) |       \
-	 F(REQ_LENGTH) | F(REQ_BODY) | F(REQ_RESPONSE) | F(REQ_CTX) | F(RESP_SIZE) |               \
-	 F(RESP_STATUS) | F(RESP_MAJOR) | F(RESP_MINOR) | F(RESP_LENGTH) | F(RESP_REQUEST) |       \
-	 F(URL_SIZE) | F(URL_SCHEME) | F(URL_OPAQUE) | F(URL_USER) | F(URL_HOST) | F(URL_PATH) |   \
+	(F(G_GOID) | F(REQ_SIZE) | F(REQ_METHOD) | F(REQ_URL) | F(REQ_HEADER) | F(REQ_LENGTH) |    \
+	 F(REQ_BODY) | F(REQ_RESPONSE) | F(REQ_CTX) | F(RESP_SIZE) | F(RESP_STATUS) |              \
+	 F(RESP_MAJOR) | F(RESP_MINOR) | F(RESP_LENGTH) | F(RESP_REQUEST) | F(URL_SIZE) |          \
+	 F(URL_SCHEME) | F(URL_OPAQUE) | F(URL_USER) | F(URL_HOST) | F(URL_PATH) |                 \
 	 F(URL_RAW_PATH) | F(URL_QUERY))
 
 static const struct go_part parts[] = {

@@ -6,7 +6,6 @@
 
 #define NET_HTTP_CLIENT_FIELDS(X)                                                                  \
 	GO_RUNTIME_FIELDS(X)                                                                       \
-	X(G_STACK, "runtime.g", "stack")                                                           \
 	X(REQ_SIZE, "net/http.Request", "")                                                        \
 	X(REQ_METHOD, "net/http.Request", "Method")                                                \
 	X(REQ_URL, "net/http.Request", "URL")                                                      \

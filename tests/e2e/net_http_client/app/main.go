@@ -142,6 +142,10 @@ func certificate() tls.Certificate {
 }
 
 func answer(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/via" {
+		via(w, r)
+		return
+	}
 	q := r.URL.Query()
 	if ms, err := strconv.Atoi(q.Get("ms")); err == nil {
 		select {
@@ -172,6 +176,29 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fmt.Fprintln(w, "ok")
+}
+
+// A handler that calls out: with the request's context, and with ids of its own on the wire or those that it got.
+func via(w http.ResponseWriter, r *http.Request) {
+	how := r.URL.Query().Get("how")
+	req := request("GET", plain+"/x?cid="+r.URL.Query().Get("cid")+".1", nil).WithContext(r.Context())
+	got := r.Header.Get("Traceparent")
+	switch how {
+	case "forward":
+		req.Header = r.Header.Clone()
+	case "own":
+		req.Header.Set("Traceparent", got[:36]+header()[36:52]+got[52:])
+	case "other":
+		req.Header.Set("Traceparent", header())
+	}
+	drain(client("via "+how, h1).Do(req))
+	fmt.Fprintln(w, "ok")
+}
+
+func header() string {
+	var id [24]byte
+	_, _ = rand.Read(id[:])
+	return fmt.Sprintf("00-%x-%x-01", id[:16], id[16:])
 }
 
 func listen() net.Listener {
@@ -447,11 +474,18 @@ var cases = map[string]func(n int){
 	// Ids that the program puts on the wire itself.
 	"own ids": func(n int) {
 		for i := 0; i < n; i++ {
-			var id [24]byte
-			_, _ = rand.Read(id[:])
 			req := request("GET", tag(plain+"/own"), nil)
-			req.Header.Set("Traceparent", fmt.Sprintf("00-%x-%x-01", id[:16], id[16:]))
+			req.Header.Set("Traceparent", header())
 			drain(client("own ids", h1).Do(req))
+		}
+	},
+	"via": func(n int) {
+		for i := 0; i < n; i++ {
+			for _, how := range []string{"context", "forward", "own", "other"} {
+				req := request("GET", tag(plain+"/via?how="+how), nil)
+				req.Header.Set("Traceparent", header())
+				drain(client("to via", h1).Do(req))
+			}
 		}
 	},
 }

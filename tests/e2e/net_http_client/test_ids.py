@@ -1,0 +1,55 @@
+"""Parents of calls, and ids that the program puts on the wire itself (field case 5)."""
+import pytest
+
+from harness.calls import check
+from harness.gobuild import VERSIONS
+from harness.otlp import SERVER
+from harness.wait import until
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def caller(rig, request):
+    return rig.caller(go=request.param)
+
+
+def header_ids(call):
+    return call["traceparent"][3:35], call["traceparent"][36:52]
+
+
+def test_calls_without_a_cause_are_roots(caller):
+    pairs = check(caller.do("get #20"))
+    assert all(not span.parent_id for _, span in pairs)
+    assert len({span.trace_id for _, span in pairs}) == 20
+
+
+def test_ids_that_the_program_sends_itself_are_those_of_the_span(caller):
+    for call, span in check(caller.do("own ids #50")):
+        assert (span.trace_id, span.span_id) == header_ids(call) and not span.parent_id
+
+
+def test_calls_of_a_handler_are_its_children_and_own_ids_win(caller):
+    pairs = check(caller.do("via #20"))
+    by_id = {call["id"]: (call, span) for call, span in pairs}
+
+    def servers():
+        return {s.parent_id: s for s in caller.spans() if s.kind == SERVER and s.attrs.get("url.path") == "/via"}
+    outer = [(call, span) for call, span in pairs if call["case"] == "to via"]
+    assert len(outer) == 80
+    until(lambda: all(span.span_id in servers() for _, span in outer), 10, "servers' spans of all calls")
+    kinds = set()
+    for call, span in outer:
+        server, (inner, child) = servers()[span.span_id], by_id.get(call["id"] + ".1", (None, None))
+        assert (span.trace_id, span.span_id) == header_ids(call) and server.trace_id == span.trace_id
+        if not inner:
+            kinds.add("forward")
+            assert "how=forward" in call["url"]
+            continue
+        kinds.add(inner["case"])
+        if inner["case"] == "via other":
+            assert (child.trace_id, child.span_id, child.parent_id) == (*header_ids(inner), "")
+            continue
+        assert (child.trace_id, child.parent_id) == (server.trace_id, server.span_id)
+        if inner["case"] == "via own":
+            assert (child.trace_id, child.span_id) == header_ids(inner)
+    assert kinds == {"via context", "via own", "via other", "forward"}
+    assert caller.agent.metrics()['spoor_operations_skipped_total{reason="ids_of_another"}'] >= 20
