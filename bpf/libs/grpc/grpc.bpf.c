@@ -57,6 +57,7 @@ GO_APART int server_headers(struct op *op, const struct go_slot *s, struct scrat
 	ev = &op->ev;
 	f = &b->found;
 	header_want(f, s, 0);
+	f->ro_lo = f->ro_hi = 0; /* keys may be literals, but none is where it always is */
 	w.found = f;
 	w.slot = s;
 	w.buf = &b->group;
