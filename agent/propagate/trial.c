@@ -209,7 +209,8 @@ static int try_stream(const struct propagate *p, const struct pair *pair)
 	return a->next == MESSAGES && !a->n ? 0 : -EBADMSG;
 }
 
-/* Kernels between "sockmap: Fix FIONREAD"'s cause and its fix tell nothing. Go never asks. */
+/* Some kernels (6.12.75 and 6.18.14 and newer ones) count only what a socket map holds back, which
+ * is nothing. Go never asks. */
 static bool fionread_is_zero(const struct pair *pair)
 {
 	struct pollfd fd = { .fd = pair->client, .events = POLLIN };
