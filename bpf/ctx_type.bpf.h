@@ -40,7 +40,7 @@ struct type_walk {
 	__u32 embedded, embedded_at; /* how many contexts, 1 + offset of the last */
 	__u32 named, named_at;       /* the same of those that are not embedded, outermost only */
 	__u32 hidden; /* something embedded is not a struct: it may have a context's methods */
-	__u32 pad;
+	__u32 unread; /* something of it is on a page that the program has not touched yet */
 };
 
 /* The fields of the struct type t. 0 or -1. */
@@ -49,8 +49,11 @@ static __always_inline int type_open(struct type_walk *w, __u64 t, __u64 base)
 	struct go_str fields;
 	__u8 kind;
 
-	if (go_read(&kind, 1, t + TYPE_KIND) || (kind & 31) != KIND_STRUCT ||
-	    go_read(&fields, sizeof(fields), t + TYPE_FIELDS))
+	if (go_read(&kind, 1, t + TYPE_KIND) || go_read(&fields, sizeof(fields), t + TYPE_FIELDS)) {
+		w->unread = 1;
+		return -1;
+	}
+	if ((kind & 31) != KIND_STRUCT)
 		return -1;
 	w->fields = fields.ptr;
 	w->n = fields.len;
@@ -75,7 +78,7 @@ static long type_step(__u32 i, struct type_walk *w)
 		return 0;
 	}
 	if (go_read(&f, sizeof(f), w->fields) || go_read(&flags, 1, f.name)) {
-		w->embedded = w->named = 0;
+		w->unread = 1;
 		return 1;
 	}
 	w->fields += sizeof(f);
@@ -111,12 +114,12 @@ static __always_inline __u32 type_parent(const struct type_walk *w)
 }
 
 /* Puts into ctx_types what the itab k->id is. inter: of the itab by which the walk began, 0: this
- * is it. 0, or not 0: it is no itab of a context, or there is no room. */
+ * is it. 0, or not 0: it is no itab of a context, it cannot be read, or there is no room. */
 GO_APART int ctx_type_learn(const struct op_key *k, __u64 inter)
 {
 	struct type_walk w = {};
 	struct ctx_type found = {};
-	__u64 itab[2], type, fields;
+	__u64 itab[2], type, fields = 0;
 
 	if (!k || go_read(itab, sizeof(itab), k->id + ITAB_INTER))
 		return -1;
@@ -129,11 +132,15 @@ GO_APART int ctx_type_learn(const struct op_key *k, __u64 inter)
 		return -1;
 	if ((*(const __u8 *)itab & 31) == KIND_POINTER && go_read(&type, 8, type + TYPE_ELEM))
 		return -1;
-	if (go_read(itab, 8, type) || type_open(&w, type, 0))
-		return bpf_map_update_elem(&ctx_types, k, &found, BPF_ANY);
-	fields = w.n;
-	if (bpf_loop(TYPE_STEPS, type_step, &w, 0) < TYPE_STEPS)
-		found.step = type_parent(&w);
+	if (go_read(itab, 8, type))
+		return -1;
+	if (!type_open(&w, type, 0)) {
+		fields = w.n;
+		if (bpf_loop(TYPE_STEPS, type_step, &w, 0) < TYPE_STEPS)
+			found.step = type_parent(&w);
+	}
+	if (w.unread) /* next time, perhaps */
+		return -1;
 	found.value = found.step == 1 && fields == 3 && itab[0] == TYPE_VALUE_SIZE;
 	return bpf_map_update_elem(&ctx_types, k, &found, BPF_ANY);
 }

@@ -323,9 +323,9 @@ static __noinline int parent_of_call(struct event *ev, const struct go_slot *s,
 	return 1;
 }
 
-/* The operation that a server begins with the context {itab, data} is one of which the SDK has
- * begun a span already. True: ev has its ids, and is left to it. Before go_identify(). */
-GO_APART int go_left(struct event *ev, const struct go_slot *s, __u64 itab, __u64 data)
+/* The operation of the context {itab, data} is one of which the SDK has begun a span of that kind
+ * already. True: ev has its ids, and is left to it. Before go_identify(), or at the end. */
+GO_APART int go_left(struct event *ev, const struct go_slot *s, __u64 itab, __u64 data, __u64 kind)
 {
 	struct walk w = { .itab = itab, .data = data };
 
@@ -333,11 +333,20 @@ GO_APART int go_left(struct event *ev, const struct go_slot *s, __u64 itab, __u6
 		return 0;
 	w.slot = ev->cookie.slot;
 	walk_for_spans(&w, s);
-	if (go_walk(&w) != WALK_SPAN || span_kind(s, &w) != SPAN_KIND_SERVER ||
-	    !parent_span(ev, s, &w))
+	if (go_walk(&w) != WALK_SPAN || span_kind(s, &w) != kind || !parent_span(ev, s, &w))
 		return 0;
 	ev->sdk |= SDK_LEFT;
 	return 1;
+}
+
+/* What go_unlend() has said of the operation, 0 of one that calls out, for its record: the SDK's
+ * own span says what happened, a short record is enough. */
+static __always_inline void go_leave_to_sdk(struct event *ev, int covered)
+{
+	if (covered >= COVERED_SDK)
+		ev->sdk |= SDK_LEFT;
+	if (ev->sdk & SDK_LEFT)
+		ev->flags &= ~EVENT_SAMPLED;
 }
 
 /* The parent of the operation that begins on goroutine g and was given the context {itab, data} (0,
@@ -406,9 +415,11 @@ GO_APART int go_cover(struct event *ev, __u64 itab, __u64 data)
 	if (!l || !(l->outer.active & LIVE_KIND))
 		return 0;
 	o = &l->outer;
-	o->covered = COVERED_LIB;
 	__builtin_memcpy(ev->trace_id, o->trace_id, sizeof(ev->trace_id));
-	__builtin_memcpy(ev->parent_id, o->parent_id, sizeof(ev->parent_id));
+	__builtin_memcpy(ev->parent_id, o->covered == COVERED_SPAN ? o->span_id : o->parent_id,
+			 sizeof(ev->parent_id));
+	if (o->covered < COVERED_SDK)
+		o->covered = COVERED_LIB;
 	ev->flags &= ~(EVENT_SAMPLED | EVENT_REMOTE);
 	ev->flags |= EVENT_LOCAL | o->flags;
 	return 1;

@@ -6,6 +6,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <criterion/criterion.h>
+#include <sys/mman.h>
 
 #define SAMPLED   EVENT_SAMPLED
 #define LEND_SELF 1
@@ -104,6 +105,8 @@ static int quiet(enum libbpf_print_level level, const char *fmt, va_list ap)
 
 static void open_object(void)
 {
+	/* BPF reads only pages that the process has touched. */
+	(void)mlockall(MCL_CURRENT | MCL_FUTURE);
 	(void)libbpf_set_print(quiet);
 	object = bpf_object__open_file(BUILD_DIR "/gen/parents.bpf.o", NULL);
 	cr_assert_not_null(object);

@@ -131,6 +131,9 @@ static __always_inline void server_begin(struct pt_regs *ctx, const struct go_sl
 	server_headers(op, s, b, find_metadata(learned_of(s, c.slot), in->len));
 	if (is_over_http(op, s) && go_cover(&op->ev, in->ptr, in->len))
 		b->found.b3_wanted = 0;
+	/* The context may have a span already: some transports begin it. */
+	if (go_left(&op->ev, s, in->ptr, in->len, SPAN_KIND_SERVER))
+		b->found.b3_wanted = 0;
 	server_identify(op, s, b);
 	go_lend(&op->ev, in->len, LEND_SELF);
 	op->active = OP_OPEN;
@@ -224,7 +227,7 @@ static __always_inline int server_status(struct pt_regs *ctx, int handler)
 	op = bpf_map_lookup_elem(&grpc_server_ops, &k);
 	if (!op || op->stream != GO_P2(ctx))
 		return 0;
-	(void)go_unlend(&op->ev, 0);
+	go_leave_to_sdk(&op->ev, go_unlend(&op->ev, 0));
 	if (handler && s->at[F_HANDLER_REQ] != GO_ABSENT) {
 		(void)go_read(&req, 8, GO_P1(ctx) + s->at[F_HANDLER_REQ]);
 	} else if (!handler) {
@@ -381,6 +384,18 @@ GO_APART int client_end(struct op *op, const struct go_slot *s, struct scratch *
 	return 0;
 }
 
+/* An SDK that is told of each attempt begins its span after the call has begun; the attempt's
+ * context has it. */
+static __always_inline void client_left(struct op *op, const struct go_slot *s, struct scratch *b,
+					__u64 attempt)
+{
+	if (s->sdk.leave && !(op->ev.sdk & SDK_LEFT) && attempt &&
+	    s->at[F_ATTEMPT_CTX] != GO_ABSENT &&
+	    !go_read(&b->in, sizeof(b->in), attempt + s->at[F_ATTEMPT_CTX]))
+		go_left(&op->ev, s, b->in.ptr, b->in.len, SPAN_KIND_CLIENT);
+	go_leave_to_sdk(&op->ev, 0);
+}
+
 /* Ends the call of that clientStream, if one is open. failed: only if it has no stream yet. */
 static __always_inline int client_done(void *ctx, const struct go_slot *s, struct op_key k,
 				       struct go_str err, int failed)
@@ -400,6 +415,8 @@ static __always_inline int client_done(void *ctx, const struct go_slot *s, struc
 		attempt = go_u64(&b->cs, s->at[F_CS_ATTEMPT]);
 		if (failed && attempt && at != GO_ABSENT && !go_read(&stream, 8, attempt + at))
 			ends = !stream;
+		if (ends)
+			client_left(op, s, b, attempt);
 		if (ends)
 			client_end(op, s, b, error_code(&err, s));
 	} else if (b) {

@@ -40,6 +40,7 @@
 	X(CS_DESC, "google.golang.org/grpc.clientStream", "desc")                                  \
 	X(CS_ATTEMPT, "google.golang.org/grpc.clientStream", "attempt")                            \
 	X(CS_FIRST, "google.golang.org/grpc.clientStream", "firstAttempt")                         \
+	X(ATTEMPT_CTX, "google.golang.org/grpc.csAttempt", "ctx")                                  \
 	X(ATTEMPT_T, "google.golang.org/grpc.csAttempt", "t") /* < 1.71, since: */                 \
 	X(ATTEMPT_TRANSPORT, "google.golang.org/grpc.csAttempt", "transport")                      \
 	X(ATTEMPT_S, "google.golang.org/grpc.csAttempt", "s")                                      \

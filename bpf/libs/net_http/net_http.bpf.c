@@ -193,15 +193,6 @@ GO_APART int mark_panic(struct op *op, const struct go_slot *s, __u64 g)
 	return 0;
 }
 
-/* The program's own SDK sends its span: a short record says only that. */
-static __always_inline void leave(struct op *op, int covered)
-{
-	if (covered < COVERED_SDK)
-		return;
-	op->rec.ev.sdk |= SDK_LEFT;
-	op->rec.ev.flags &= ~EVENT_SAMPLED;
-}
-
 /* Ends the operation of this goroutine, if one is open. last: the entry ends with it. */
 static __always_inline int end(struct pt_regs *ctx, int how, __u64 writer, int last)
 {
@@ -231,7 +222,7 @@ static __always_inline int end(struct pt_regs *ctx, int how, __u64 writer, int l
 			mark_panic(op, s, GO_G(ctx));
 		if (how == END_DONE && op->rec.ev.flags & EVENT_PANICKED)
 			how = END_UNWOUND;
-		leave(op, covered);
+		go_leave_to_sdk(&op->rec.ev, covered);
 		if (covered == COVERED_LIB)
 			count(ops_covered);
 		else if ((b = net_http_scratch_take()) != NULL) {
@@ -309,7 +300,7 @@ int net_http_hijack(struct pt_regs *ctx)
 	b = net_http_scratch_take();
 	if (!b)
 		return 0;
-	leave(op, go_unlend(&op->rec.ev, 1));
+	go_leave_to_sdk(&op->rec.ev, go_unlend(&op->rec.ev, 1));
 	if (!is_handover(op, s, b))
 		op_end(op, s, b, END_HIJACKED);
 	net_http_scratch_put(b);
