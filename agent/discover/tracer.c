@@ -466,40 +466,16 @@ static void tracer_untrace(void *arg, struct traced **list, size_t n)
 	log_debug("worker: probes removed from %zu processes", n);
 }
 
-/* Does what the verdict says. True: it took its time. */
-static bool judge(const struct tracer *t, struct traced *traced)
-{
-	uint64_t counts[TARGET_TRIALS];
-	enum trial_verdict verdict;
-	int err;
-
-	if (!targets_trials(t->targets, traced->slot, counts))
-		return false;
-	verdict = trial_look(&traced->trial, counts, now_ns());
-	if (verdict == TRIAL_STAYS)
-		return false;
-	err = attach_trial(t->attach, traced->attached, verdict == TRIAL_BEGINS);
-	if (err)
-		trial_undone(&traced->trial);
-	else if (verdict == TRIAL_BEGINS)
-		stat_add(trials_begun, 1);
-	else
-		stat_add(trials_ended, 1);
-	log_debug("attach: trial probes of process %d %s: %s", traced->pid,
-		  verdict == TRIAL_BEGINS ? "hang again" : "are taken away",
-		  err ? strerror(-err) : "done");
-	return true;
-}
-
 /* Taking probes away waits for the kernel: a few at a time. */
 static void tracer_tick(void *arg)
 {
 	struct tracer *t = arg;
+	uint64_t counts[TARGET_TRIALS];
 	int n = 0;
 
 	for (struct traced *it = t->all; it && n < TRIALS_A_TICK; it = it->next)
-		if (attach_has_trial(it->attached))
-			n += judge(t, it);
+		if (attach_has_trial(it->attached) && targets_trials(t->targets, it->slot, counts))
+			n += trial_run(&it->trial, t->attach, it->attached, counts, it->pid);
 }
 
 struct worker_backend tracer_backend(struct tracer *t)

@@ -1,6 +1,10 @@
 #include "discover/trial.h"
 
+#include "base/log.h"
+#include "base/stats.h"
+#include "trace/attach.h"
 #include "trace/span.h"
+#include <time.h>
 
 /* Hits that told nothing new until they are given up: of a process where none ever did, and of one
  * where some did. */
@@ -48,4 +52,33 @@ enum trial_verdict trial_look(struct trial *t, const uint64_t counts[TARGET_TRIA
 void trial_undone(struct trial *t)
 {
 	t->off = !t->off;
+}
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+bool trial_run(struct trial *t, const struct attach *a, struct attached *attached,
+	       const uint64_t counts[TARGET_TRIALS], int pid)
+{
+	enum trial_verdict verdict = trial_look(t, counts, monotonic_ns());
+	int err;
+
+	if (verdict == TRIAL_STAYS)
+		return false;
+	err = attach_trial(a, attached, verdict == TRIAL_BEGINS);
+	if (err)
+		trial_undone(t);
+	else if (verdict == TRIAL_BEGINS)
+		stat_add(trials_begun, 1);
+	else
+		stat_add(trials_ended, 1);
+	log_debug("attach: trial probes of process %d %s: %s", pid,
+		  verdict == TRIAL_BEGINS ? "hang again" : "are taken away",
+		  err ? strerror(-err) : "done");
+	return true;
 }

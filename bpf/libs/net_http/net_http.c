@@ -121,7 +121,7 @@ static bool cut(struct str *rest, size_t n, struct str *out)
 static int split_muxes(const struct net_http_event *ev, const struct decode *with, struct str *rest,
 		       struct strings *s)
 {
-	struct net_http_mux list[NET_HTTP_MUXES_MAX];
+	struct net_http_mux list[NET_HTTP_MUXES_MAX] = { 0 };
 	size_t size = ev->nmuxes * sizeof(list[0]);
 
 	if (ev->nmuxes > NET_HTTP_MUXES_MAX || size > rest->n)
