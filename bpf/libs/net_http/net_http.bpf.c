@@ -89,8 +89,6 @@ static __always_inline int begin_in(void *ctx, const struct go_slot *s, struct c
 	}
 	op->req = a->fields == F_REQ_SIZE ? a->req : 0;
 	op_begin(op, s, b, a->fields);
-	if (a->kind == OP_H1)
-		op->target = go_str(&b->req, s->at[F_REQ_URI]).ptr;
 	op->active = a->kind;
 	go_lend(&op->rec.ev,
 		go_u64(&b->req,

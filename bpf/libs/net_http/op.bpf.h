@@ -33,8 +33,8 @@ struct op {
 	__u64 remote_ptr,
 		agent_key;    /* of the connection: its address string, the interned "User-Agent" */
 	struct go_str method; /* as it came: handlers change Request.Method */
-	/* A copy of this request has one of them: its URL, its headers, the text of its target
-	 * (HTTP/1: it is nobody else's). */
+	/* What tells a copy of this request, see op_mux(): its URL, its headers, the text of its
+	 * target. */
 	__u64 url, header, target;
 	__u32 nmuxes;   /* > NET_HTTP_MUXES_MAX: there were more */
 	__u32 at_muxes; /* where in data their texts begin */
@@ -170,7 +170,7 @@ GO_APART int op_begin(struct op *op, const struct go_slot *s, struct scratch *b,
 	op->method = request_str(s, &r, METHOD);
 	op->url = request_u64(s, &r, URL);
 	op->header = request_u64(s, &r, HEADER);
-	op->target = 0;
+	op->target = request_str(s, &r, URI).ptr;
 	op->nmuxes = 0;
 	/* A connection's address is one string, so its pointer stays the same, and its text where
 	 * it is. */
@@ -242,25 +242,32 @@ static __always_inline void keep_mux(struct op *op, const struct go_slot *s, str
 		op->muxes[n] = m;
 }
 
+/* Whether req, which has another URL, is a copy of this request: it has the text of its target,
+ * which a request that a handler makes does not have, and its headers or (HTTP/1, where it is
+ * nobody else's either) the text of its method. */
+GO_APART int op_is_copy(struct op *op, const struct go_slot *s, __u64 req)
+{
+	__u64 at;
+
+	if (!op || !s || !op->target || go_read(&at, 8, req + s->at[F_REQ_URI]) || at != op->target)
+		return 0;
+	if (!go_read(&at, 8, req + s->at[F_REQ_HEADER]) && at && at == op->header)
+		return 1;
+	return op->active == OP_H1 && !go_read(&at, 8, req + s->at[F_REQ_METHOD]) &&
+	       at == op->method.ptr;
+}
+
 /* A ServeMux was given req and found the pattern: is it this request, or a copy? A handler may ask
  * a mux about any other. */
 GO_APART int op_mux(struct op *op, const struct go_slot *s, __u64 req, struct go_str *pattern)
 {
 	struct go_str path = { .len = NET_HTTP_MUX_SAME };
-	__u64 url, other = 0;
+	__u64 url;
 
-	if (!op || !s || !pattern)
+	if (!op || !s || !pattern || go_read(&url, 8, req + s->at[F_REQ_URL]))
 		return 0;
-	if (go_read(&url, 8, req + s->at[F_REQ_URL]))
+	if (url != op->url && !op_is_copy(op, s, req))
 		return 0;
-	if (url != op->url) {
-		if (go_read(&other, 8, req + s->at[F_REQ_HEADER]))
-			return 0;
-		if ((!other || other != op->header) &&
-		    (!op->target || go_read(&other, 8, req + s->at[F_REQ_URI]) ||
-		     other != op->target))
-			return 0;
-	}
 	if ((url != op->url || op->nmuxes) && go_read(&path, sizeof(path), url + s->at[F_URL_PATH]))
 		return 0;
 	keep_mux(op, s, *pattern, cap(path.len, NET_HTTP_MUX_SAME));

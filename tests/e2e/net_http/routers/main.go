@@ -98,6 +98,9 @@ func servers() map[string]http.Handler {
 		"asking": copying(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			blue.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/some/blue", nil))
 			green.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", r.URL.Path, nil).WithContext(r.Context()))
+			sub := httptest.NewRequest("GET", "/some/blue", nil)
+			sub.Header, sub.Host, sub.RemoteAddr = r.Header, r.Host, r.RemoteAddr
+			blue.ServeHTTP(httptest.NewRecorder(), sub)
 			ok(w, r)
 		})),
 		"own": copying(http.HandlerFunc(ok)),
