@@ -213,12 +213,16 @@ int propagate_tgid(const struct propagate *p, int pidfd, uint32_t *tgid)
 {
 	const struct bpf_program *prog =
 		bpf_object__find_program_by_name(p->object, "propagate_who");
-	union bpf_iter_link_info info = { .task.pid_fd = (uint32_t)pidfd };
-	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info, .link_info_len = sizeof(info));
+	union bpf_iter_link_info info;
+	LIBBPF_OPTS(bpf_iter_attach_opts, opts); /* filled below: its padding must be zero */
 	struct bpf_link *link;
 	auto_close int fd = -1;
 	uint32_t found;
 
+	memset(&info, 0, sizeof(info));
+	info.task.pid_fd = (uint32_t)pidfd;
+	opts.link_info = &info;
+	opts.link_info_len = sizeof(info);
 	link = prog ? bpf_program__attach_iter(prog, &opts) : NULL;
 	if (!link)
 		return errno ? -errno : -ENOENT;

@@ -53,7 +53,7 @@ class World:
 
     def __init__(self, node):
         self.node = node
-        self.receiver = node.run_outside(program(), "serve")
+        self.receiver = self.receive()
         self.port = self.receiver.process.record("port")
         self._untouched = {}
 
@@ -65,6 +65,9 @@ class World:
             self._untouched[key] = sender.results()
             sender.target.stop()
         return self._untouched[key]
+
+    def receive(self, address="127.0.0.1:0"):
+        return self.node.run_outside(program(), "serve", "-address", address)
 
     def sender(self, n, **options):
         return Sender(self, n, **options)

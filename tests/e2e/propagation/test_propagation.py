@@ -1,4 +1,5 @@
 """Outbound trace context: exactly one traceparent in what traced programs send, and not another byte changed."""
+import json
 import re
 import signal
 import time
@@ -7,9 +8,10 @@ import pytest
 
 from harness.agent import CHART_CAPABILITIES
 from harness.otlp import CLIENT, SERVER
+from harness.pods import Pod
 from harness.wait import until
 
-from conftest import program
+from conftest import CAPABILITIES, program
 
 VALUE = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-(0[01])")
 
@@ -139,6 +141,49 @@ def test_the_servers_span_is_the_callers_child(world):
     assert all(callers[s.parent_id].trace_id == s.trace_id for s in served)
     sender.target.stop()
     web.stop()
+    agent.stop()
+
+
+def test_over_ipv6_and_ipv4_on_sockets_of_ipv6(world):
+    n = 200
+    agent = world.agent(world.node.sink())
+    for listen, dial in (("[::1]:0", "[::1]"), ("[::]:0", "[::1]"), ("[::]:0", "127.0.0.1"), ("127.0.0.1:0", "localhost"),
+                         ("127.0.0.1:0", "[::ffff:127.0.0.1]")):
+        receiver = world.receive(listen)
+        sender = world.sender(n, plain=True, address=f"{dial}:{receiver.process.record('port')}")
+        agent.wait_traced(sender.pid)
+        assert len(values(sender.go().results())) == n, f"{dial}: {absent(agent)}"
+        sender.target.stop()
+        receiver.stop()
+    agent.stop()
+
+
+@pytest.mark.parametrize("how,reason", [("tls", "tls"), ("wrapped", "connection")])
+def test_what_it_cannot_do_is_left_alone_and_counted(world, how, reason):
+    n = 200
+    agent = world.agent(world.node.sink())
+    sender = world.sender(n, plain=True, **{how: True})
+    agent.wait_traced(sender.pid)
+    assert values(sender.go().results()) == [] and absent(agent) == {reason: n}
+    sender.target.stop()
+    agent.stop()
+
+
+def test_an_agent_in_a_pid_namespace_of_its_own(world):
+    """As on kind: BPF sees other pids than the agent."""
+    node, n, out = world.node, 3000, world.node.folder / "alone.json"
+    sink, pod = node.sink(), Pod.of_deployment()
+    folders = node.cgroups.make(pod, pod.main)
+    node.kubelet.set(pod)
+    agent = node.agent(sink, capabilities=CAPABILITIES, propagation="headers", wrap=node.alone(
+        [folders, program(), "send", "-address", f"127.0.0.1:{world.port}", "-plain", "-workers", 2, "-pace", 3000, "-n", n, "-out", out]))
+    until(lambda: any(p["state"] == "traced" for p in agent.status()["processes"]), 20, "it is traced")
+    until(out.exists, 60, "it has sent all")
+    time.sleep(0.2)
+    ids = values([json.loads(line) for line in out.read_text().splitlines()])
+    assert len(ids) > n / 3 and agent.metric("spoor_propagation_inserted_total") == len(ids), (len(ids), absent(agent))
+    spans = {(s.trace_id, s.span_id) for s in sink.wait(len(ids))}
+    assert {(t, s) for t, s, _ in ids} <= spans
     agent.stop()
 
 

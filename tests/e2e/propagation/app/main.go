@@ -20,6 +20,8 @@ var (
 	out     = flag.String("out", "", "file of what arrived, a line of JSON for each request, in their order")
 	pace    = flag.Int("pace", 0, "microseconds between two requests of a worker")
 	idle    = flag.Bool("idle", false, "open the connections before the line on stdin")
+	wrapped = flag.Bool("wrapped", false, "over connections of the program's own making")
+	secure  = flag.Bool("tls", false, "to a server of its own, over TLS")
 	plain   = flag.Bool("plain", false, "nothing but small GETs")
 )
 

@@ -2,12 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log"
 	"math/rand"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -148,7 +152,11 @@ func make1(i int) (*http.Request, *sent) {
 	if *plain {
 		method, where = "GET", fmt.Sprintf("/%d", i)
 	}
-	req, err := http.NewRequest(method, "http://"+*address+where, nil)
+	scheme := "http://"
+	if *secure {
+		scheme = "https://"
+	}
+	req, err := http.NewRequest(method, scheme+*address+where, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -202,8 +210,30 @@ func do(c *http.Client, i int) *sent {
 	return s
 }
 
+// A connection that is a *net.TCPConn no more.
+type wrapper struct{ net.Conn }
+
+func client() *http.Client {
+	t := &http.Transport{MaxIdleConnsPerHost: *workers, MaxResponseHeaderBytes: 1 << 20}
+	if *wrapped {
+		t.DialContext = func(ctx context.Context, network, to string) (net.Conn, error) {
+			c, err := (&net.Dialer{}).DialContext(ctx, network, to)
+			return wrapper{c}, err
+		}
+	}
+	if *secure {
+		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			answer, _ := json.Marshal(arrival{Values: r.Header.Values("Traceparent")})
+			w.Header().Set("X-Arrived", string(answer))
+		}))
+		*address = s.Listener.Addr().String()
+		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+	}
+	return &http.Client{Timeout: time.Minute, Transport: t}
+}
+
 func send() {
-	c := &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: *workers, MaxResponseHeaderBytes: 1 << 20}}
+	c := client()
 	all := make([]*sent, *count)
 	next := int64(-1)
 	if *idle {
