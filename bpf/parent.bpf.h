@@ -424,3 +424,37 @@ GO_APART int go_cover(struct event *ev, __u64 itab, __u64 data)
 	ev->flags |= EVENT_LOCAL | o->flags;
 	return 1;
 }
+
+/* The program puts ids of its own (`own`: trace, its span as the parent, flags) onto the wire with
+ * the call that ev is about to be, after go_parent() and go_identify(): they are those of the span.
+ * They are not its own if they are its parent's, or that one's parent's: a proxy hands on the
+ * header that it got, and whose span that is, is not for us to say. True: such a call has no span.
+ */
+static __always_inline int go_take_own(struct event *ev, const struct event *own,
+				       const struct go_slot *s)
+{
+	__u64 span = id_of(own->parent_id);
+
+	if (ev->flags & EVENT_LOCAL && id_of(ev->trace_id) == id_of(own->trace_id) &&
+	    id_of(ev->trace_id + 8) == id_of(own->trace_id + 8)) {
+		if (ev->sdk & SDK_PARENT && span == id_of(ev->parent_id))
+			return 0; /* the SDK's own: ours lies below its span */
+		if (span == id_of(ev->parent_id) || span == ev->end_ns) {
+			count(ops_forwarded);
+			return 1;
+		}
+	} else { /* a trace that the program has begun */
+		set_u64(ev->trace_id, id_of(own->trace_id));
+		set_u64(ev->trace_id + 8, id_of(own->trace_id + 8));
+		set_u64(ev->parent_id, 0);
+		ev->flags &= ~(EVENT_LOCAL | EVENT_STARTED);
+		ev->sdk = 0;
+	}
+	set_u64(ev->span_id, span);
+	ev->flags &= ~EVENT_SAMPLED;
+	if (s->sample_inbound == SAMPLE_LIKE_PARENT)
+		ev->flags |= own->flags & EVENT_SAMPLED;
+	else
+		go_sample(ev, s);
+	return 0;
+}

@@ -14,7 +14,7 @@
 
 struct op {
 	__u32 active; /* OP_* */
-	__u32 pad;
+	__u32 silent; /* client: it has no span, see go_take_own() */
 	__u64 stream; /* server: *Stream (< 1.69) or *ServerStream; client: *clientStream */
 	/* Server: values, []string, in the inbound metadata, which nobody changes and the stream's
 	 * context keeps; ptr 0: none. */
@@ -46,6 +46,7 @@ static const struct op op_zero;
 struct learned {
 	__u32 generation, pad;
 	__u64 metadata; /* the type of metadata.MD */
+	__u64 outgoing; /* the type of metadata.rawMD */
 	__u64 tcp;      /* the itab of a *net.TCPAddr as net.Addr */
 	__u64 http2;    /* the itab of an *http2Server as ServerTransport */
 };
@@ -63,6 +64,7 @@ struct scratch {
 	struct go_str in;
 	struct go_g g;
 	struct go_results results;
+	struct event own; /* ids that the program itself sends */
 	struct go_buf cs, group;
 	struct header_found found;
 	struct grpc_event rec;
@@ -95,7 +97,7 @@ static __always_inline struct learned *learned_of(const struct go_slot *s, __u32
 	struct learned *l = bpf_map_lookup_elem(&learned, &slot);
 
 	if (l && l->generation != s->generation) {
-		l->metadata = l->tcp = l->http2 = 0;
+		l->metadata = l->outgoing = l->tcp = l->http2 = 0;
 		l->generation = s->generation;
 	}
 	return l;
@@ -121,8 +123,8 @@ struct go_type {
 	__u8 tflag, align, field_align, kind;
 	__u64 equal, gcdata;
 	__u32 str, ptr_to_this;
-	__u64 elem; /* of a pointer; of a map: its key */
-	__u64 map_elem;
+	__u64 elem;     /* of a pointer; of a map: its key */
+	__u64 map_elem; /* of a struct: its fields {name, type, offset} */
 };
 
 static __always_inline __u32 type_kind(__u64 at)

@@ -76,40 +76,6 @@ GO_APART int own_header(struct scratch *b, const struct go_slot *s)
 	return b->own.flags & EVENT_REMOTE;
 }
 
-/* The ids that the program puts onto the wire itself are those of the span. They are not its own if
- * they are its parent's, or that one's parent's: a proxy hands on the header that it got, and whose
- * span that is, is not for us to say. Such a call has no span. */
-static __always_inline void take_own(struct op *op, const struct scratch *b,
-				     const struct go_slot *s)
-{
-	const struct event *own = &b->own;
-	struct event *ev = &op->ev;
-	__u64 span = id_of(own->parent_id);
-
-	if (ev->flags & EVENT_LOCAL && id_of(ev->trace_id) == id_of(own->trace_id) &&
-	    id_of(ev->trace_id + 8) == id_of(own->trace_id + 8)) {
-		if (ev->sdk & SDK_PARENT && span == id_of(ev->parent_id))
-			return; /* the SDK's own: ours lies below its span */
-		if (span == id_of(ev->parent_id) || span == ev->end_ns) {
-			op->silent = 1;
-			count(ops_forwarded);
-			return;
-		}
-	} else { /* a trace that the program has begun */
-		set_u64(ev->trace_id, id_of(own->trace_id));
-		set_u64(ev->trace_id + 8, id_of(own->trace_id + 8));
-		set_u64(ev->parent_id, 0);
-		ev->flags &= ~(EVENT_LOCAL | EVENT_STARTED);
-		ev->sdk = 0;
-	}
-	set_u64(ev->span_id, span);
-	ev->flags &= ~EVENT_SAMPLED;
-	if (s->sample_inbound == SAMPLE_LIKE_PARENT)
-		ev->flags |= own->flags & EVENT_SAMPLED;
-	else
-		go_sample(ev, s);
-}
-
 static __always_inline void begin_ids(struct scratch *b, const struct go_slot *s)
 {
 	struct go_str ctx = go_str(&b->buf, s->at[F_REQ_CTX]); /* {itab, data} */
@@ -119,7 +85,7 @@ static __always_inline void begin_ids(struct scratch *b, const struct go_slot *s
 	go_parent(&op->ev, s, &b->g, ctx.ptr, ctx.len);
 	go_identify(&op->ev, s, &b->random);
 	if (!(op->ev.sdk & SDK_LEFT) && own_header(b, s))
-		take_own(op, b, s);
+		op->silent = go_take_own(&op->ev, &b->own, s);
 }
 
 /* A body that is there and whose length is 0 has an unknown one. */

@@ -51,6 +51,8 @@ def check_common(span, truth, kind, where):
 def check_client(span, truth, where):
     check_common(span, truth, CLIENT, where)
     check_status(span, name_of(truth["Code"]), set(NAMES[1:]), where)
+    if truth["Trace"]:  # the ids that the program itself sends are this span's
+        assert (span.trace_id, span.span_id) == tuple(truth["Trace"].split("-")[1:3]) and not span.parent_id, where
     assert span.start <= span.end, where
     assert abs(span.start - truth["Start"]) < 50_000_000 and span.start - truth["Start"] > -SLACK, where
     assert abs(span.end - truth["End"]) < 50_000_000 and truth["End"] - span.end > -SLACK, where

@@ -175,3 +175,14 @@ def test_a_call_is_a_child_of_what_its_program_serves(make, target, rig):
             assert client.trace_id == web[client.parent_id].trace_id and f"how={how}" in web[client.parent_id].attrs["url.query"], client
         else:
             assert not client.parent_id
+
+
+def test_a_header_that_is_handed_on_is_not_the_calls_own(make):
+    """A proxy's: the call that carries another's ids has no span, and who is called is a child of whose ids they are."""
+    tp = parent()
+    truths, spans = make([{"Kind": "U", "Command": "forward U1108 ok", "Trace": tp}], expect=3)
+    clients, servers = rpc.by_method(spans, CLIENT), rpc.by_method(spans, SERVER)
+    rpc.check_client(clients[truths[0]["Method"][1:]][0], truths[0], truths)
+    assert not clients["truth.Calls/U1108"]
+    [inner] = servers["truth.Calls/U1108"]
+    assert (inner.trace_id, inner.parent_id) == tuple(tp.split("-")[1:3])

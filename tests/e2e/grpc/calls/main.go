@@ -68,10 +68,14 @@ func answer(ctx context.Context, command string) error {
 	case "sleep":
 		time.Sleep(time.Duration(n) * time.Millisecond)
 		return answer(ctx, strings.Join(words[2:], " "))
-	case "chain": // calls on, on behalf of its own caller: "chain U5 ok" asks for "ok"
+	case "chain", "forward": // calls on, on behalf of its own caller: "chain U5 ok" asks for "ok"
 		cc, err := connection(self)
 		if err != nil {
 			return err
+		}
+		if words[0] == "forward" { // as proxies do
+			md, _ := metadata.FromIncomingContext(ctx)
+			ctx = metadata.NewOutgoingContext(ctx, metadata.MD{"traceparent": md.Get("traceparent")})
 		}
 		return cc.Invoke(ctx, "/truth.Calls/"+words[1], &raw{[]byte(strings.Join(words[2:], " "))}, new(raw))
 	case "unavailable": // the first n attempts of a call
