@@ -30,6 +30,12 @@ class Sdk:
             self.agent.wait_traced(target.pid)
         return target
 
+    def rpc(self, go):
+        program = gobuild.build(HERE / "rpc", go=go, flavour="stripped", require=modules.rpc(go), name="otel-rpc")
+        target = self.node.run(program, "-collector", self.collector.url.removeprefix("http://"))
+        self.agent.wait_traced(target.pid)
+        return target
+
     def ask(self, target, path, header=True):
         """One request; its rid, and the trace and parent that it was sent with."""
         rid, trace, parent = secrets.token_hex(6), secrets.token_hex(16), secrets.token_hex(8)
@@ -69,6 +75,8 @@ class Story:
         kind = {1: "internal", 2: "server", 3: "client"}[span.kind]
         if span.resource.get("from") == "sdk":
             return f"sdk {kind}"
+        if "rpc.system" in span.attrs or "rpc.system.name" in span.attrs:
+            return f"rpc {kind}"
         mark = (span.rid or str(span.attrs.get("url.full", "")).rpartition("rid=")[2]).partition(".")[2]
         return f"{kind} {mark}".strip()
 
@@ -78,7 +86,7 @@ class Story:
 
 @pytest.fixture(scope="module")
 def sdk(shared):
-    return Sdk(shared)
+    return Sdk(shared, traces__health_probes="true")  # the gRPC service that we call is that of health
 
 
 @pytest.fixture(scope="session")

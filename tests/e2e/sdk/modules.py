@@ -14,3 +14,10 @@ def otel(go):
     return (f"go.opentelemetry.io/otel@v{sdk}", f"go.opentelemetry.io/otel/sdk@v{sdk}", f"go.opentelemetry.io/otel/trace@v{sdk}",
             f"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp@v{sdk}",
             f"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp@v{http}")
+
+
+def rpc(go):
+    sdk, http = OTEL[go]
+    grpc = {"1.23": "1.65.0", "1.26": "1.85.0"}[go]
+    return (*otel(go)[:-1], f"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc@v{http}",
+            f"google.golang.org/grpc@v{grpc}")
