@@ -47,6 +47,50 @@ Test(attach, a_call_of_an_attached_process_becomes_a_span_with_its_slot)
 	cr_assert_null(list[0]);
 }
 
+static int64_t calls_seen(long argument)
+{
+	struct span s;
+
+	cr_assert_eq(toy_place(argument), argument);
+	cr_assert_eq(receive(1, &s), 1);
+	cr_assert_eq(value(&s, "argument"), argument);
+	return value(&s, "calls");
+}
+
+Test(attach, a_probe_on_trial_comes_and_goes_while_the_others_stay)
+{
+	struct attached *list[1];
+	uint16_t slot;
+
+	places[0].trial = true; /* the leave program, which counts calls */
+	cr_assert_eq(ring_start(ring), 0);
+	list[0] = follow(getpid(), &slot);
+	cr_assert_eq(hooked, 2, "it hangs from the start");
+	cr_assert(attach_has_trial(list[0]));
+	cr_assert_eq(calls_seen(2), 0);
+	cr_assert_eq(calls_seen(4), 1);
+	cr_assert_eq(attach_trial(attach, list[0], false), 0);
+	cr_assert_eq(attach_trial(attach, list[0], false), 0, "twice is once");
+	cr_assert_eq(calls_seen(6), 2);
+	cr_assert_eq(calls_seen(8), 2, "it is gone");
+	cr_assert_eq(attach_trial(attach, list[0], true), 0);
+	cr_assert_eq(calls_seen(10), 2);
+	cr_assert_eq(calls_seen(12), 3, "it is back");
+	attach_detach(attach, list, 1);
+	cr_assert_eq(toy_place(14), 14);
+}
+
+Test(attach, without_trial_probes_there_is_nothing_to_take_away)
+{
+	struct attached *list[1];
+	uint16_t slot;
+
+	list[0] = follow(getpid(), &slot);
+	cr_assert_not(attach_has_trial(list[0]));
+	cr_assert_eq(attach_trial(attach, list[0], false), -ENODATA);
+	attach_detach(attach, list, 1);
+}
+
 Test(attach, the_first_call_after_a_long_silence_is_read_at_once)
 {
 	struct attached *list[1];
