@@ -24,6 +24,7 @@ static void on_signal(int number)
 }
 
 static FILE *events, *texts;
+static const char *only; /* the case's name, which begins with that of its library */
 static struct decode with;
 
 int __real_literals_get(struct literals *l, struct arena *arena, uint64_t at, size_t n,
@@ -47,14 +48,17 @@ static int on_record(void *ctx, void *data, size_t size)
 	struct attr attrs[SPAN_ATTRS_MAX];
 	struct span span = { .attrs = attrs };
 	const struct event *ev = data;
+	const struct lib *lib = lib_at(ev->cookie.lib);
 	size_t n = ev->size;
 
 	(void)ctx;
+	if (strncmp(only, lib->name, strlen(lib->name)) != 0 || only[strlen(lib->name)] != '-')
+		return 0; /* of another library */
 	if (fwrite(data, 1, n, events) != n || fwrite(zeros, 1, -n & 7, events) != (-n & 7))
 		return -EIO;
 	arena_reset(with.arena);
 	ev = (const void *)arena_copy(with.arena, data, size);
-	return ev && lib_at(ev->cookie.lib)->decode(ev, &with, &span) == 0 ? 0 : -EIO;
+	return ev && lib->decode(ev, &with, &span) == 0 ? 0 : -EIO;
 }
 
 /* Where a position-independent program lies: its first mapping. */
@@ -144,6 +148,7 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "usage: replay_record PID FOLDER\n");
 		return 2;
 	}
+	only = strrchr(argv[2], '/') ? strrchr(argv[2], '/') + 1 : argv[2];
 	(void)snprintf(path, sizeof(path), "/proc/%d/exe", atoi(argv[1]));
 	auto_close int exe = open(path, O_RDONLY | O_CLOEXEC);
 	events = create(argv[2], "events.bin");

@@ -157,3 +157,55 @@ Test(http, methods_that_are_not_known_are_other)
 	expect_method("PURGE", "_OTHER", "PURGE", "HTTP");
 	expect_method("", "_OTHER", NULL, "HTTP");
 }
+
+static void full(const struct http_url *url, const char *want)
+{
+	struct str got;
+
+	arena_reset(&arena);
+	cr_assert_eq(http_url_full(&got, url, &arena), 0);
+	cr_assert(str_eq(got, want), "%.*s, not %s", (int)got.n, got.p, want);
+}
+
+Test(http, a_url_is_written_as_it_goes_over_the_wire)
+{
+	struct http_url u = { .scheme = str_of("https"), .host = str_of("a.example") };
+
+	full(&u, "https://a.example");
+	u.path = str_of("/a b/\xc3\xbc?%");
+	full(&u, "https://a.example/a%20b/%C3%BC%3F%25");
+	u.path = str_of("no/slash");
+	u.query = str_of("q=1");
+	full(&u, "https://a.example/no/slash?q=1");
+	u.user = true;
+	u.path = str_of("*");
+	full(&u, "https://REDACTED:REDACTED@a.example/*?q=1");
+	u.user = false;
+	u.opaque = true;
+	u.path = str_of("//x/y z");
+	full(&u, "https://x/y z?q=1");
+}
+
+Test(http, how_a_path_was_written_counts_only_while_it_is_that_path)
+{
+	struct http_url u = { .scheme = str_of("http"),
+			      .host = str_of("h"),
+			      .path = str_of("/a/b!"),
+			      .raw_path = str_of("/a%2Fb!") };
+
+	full(&u, "http://h/a%2Fb!");
+	u.raw_path = str_of("/a%2fc!");
+	full(&u, "http://h/a/b%21");
+	u.raw_path = str_of("/a%2");
+	full(&u, "http://h/a/b%21");
+	u.raw_path = str_of("/a/b!x");
+	full(&u, "http://h/a/b%21");
+}
+
+Test(http, statuses_of_errors_have_a_text)
+{
+	cr_assert_null(http_status_error(399));
+	cr_assert_str_eq(http_status_error(400), "400");
+	cr_assert_str_eq(http_status_error(599), "599");
+	cr_assert_null(http_status_error(600));
+}
