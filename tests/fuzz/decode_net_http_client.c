@@ -1,5 +1,5 @@
-/* Any bytes as a record of the library of net/http clients: refused, or a span whose every string is valid UTF-8
- * and within its limit. */
+/* Any bytes as a record of the library of net/http clients: refused, or a span whose every string
+ * is valid UTF-8 and within its limit. */
 #include "base/config.h"
 #include "base/utf8.h"
 #include "trace/lib.h"
