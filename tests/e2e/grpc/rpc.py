@@ -1,8 +1,29 @@
-"""Compares spans of gRPC calls with what the program saw of each, one by one."""
+"""The program that makes gRPC calls as it is told, and compares their spans with what it saw of each, one by one."""
+import json
+import socket
 from collections import defaultdict
 
-from conftest import SCOPE
+from harness import gobuild
 from harness.otlp import CLIENT, SERVER
+from harness.paths import TESTS
+
+CALLS = TESTS / "e2e" / "grpc" / "calls"
+SCOPE = "spoor/google.golang.org/grpc"
+
+
+def program(go, grpc, flavour="stripped"):
+    """The program of these tests with that release of gRPC, built for that Go version."""
+    return gobuild.build(CALLS, go=go, flavour=flavour, require=(f"google.golang.org/grpc@v{grpc}",), name=f"grpc{grpc}")
+
+
+def order(target, calls, workers=1, repeat=1, timeout=60):
+    """Lets the program make these calls; what it saw of each."""
+    with socket.create_connection(("127.0.0.1", target.ports["control"]), timeout=timeout) as s:
+        s.sendall(json.dumps({"Workers": workers, "Repeat": repeat, "Calls": calls}).encode() + b"\n")
+        report = json.loads(s.makefile("rb").readline())
+    assert not report["Errors"], report["Errors"]
+    return report["Truths"]
+
 
 NAMES = ("OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
          "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",

@@ -6,8 +6,8 @@ import urllib.request
 import pytest
 
 import rpc
-from conftest import SCOPE, order, program
 from harness.otlp import CLIENT, SERVER
+from rpc import SCOPE, order, program
 
 SLOW = pytest.mark.slow
 # The oldest release that builds with Go 1.19 and has what the program needs, the newest, and each time that what is hooked or read

@@ -4,10 +4,10 @@ import urllib.request
 
 import pytest
 
-from conftest import SCOPE
 from harness import gobuild
 from harness.otlp import CLIENT, SERVER
 from harness.paths import TESTS
+from rpc import SCOPE
 
 MODULES = ("connectrpc.com/connect@v1.21.1", "github.com/grpc-ecosystem/grpc-gateway/v2@v2.33.0")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import rpc
-from conftest import order, program
 from harness.otlp import CLIENT, SERVER
+from rpc import order, program
 
 SWITCH = Path("/proc/sys/kernel/bpf_stats_enabled")
 
