@@ -87,7 +87,9 @@ struct lib_sdk_off {
 /* A library that is a tracing SDK. Its probes find out which operations the program sends spans of
  * itself; it sends no records. */
 struct lib_sdk {
-	const char *name;              /* as people call it: "OpenTelemetry" */
+	const char *name; /* as people call it: "OpenTelemetry" */
+	const char
+		*note; /* what "sdk: auto" means beside it; NULL: its operations are left to it */
 	const char *const *modules;    /* where it comes from, NULL-terminated */
 	const struct lib_sdk_off *off; /* ends with variable NULL */
 	const char *const *types;      /* whose addresses spans() wants, NULL-terminated; or NULL */
@@ -111,7 +113,8 @@ struct lib {
 	bool at_start; /* nearly every program has it: its object is loaded at start, not on first
 			  use */
 	const struct lib_sdk *sdk;           /* NULL: it is none */
-	const void *(*object)(size_t *size); /* its compiled BPF object */
+	const void *(*object)(size_t *size); /* its compiled BPF object; NULL: an SDK that is only
+						told of */
 	/* ev is 8-aligned, ev->size bytes long and lies in the batch's arena: strings may point
 	 * into it. span comes with what the head says (times, ids, flags, lib) and room for
 	 * SPAN_ATTRS_MAX in attrs; decode() fills in the rest. 0; -EBADMSG: a length or tag is

@@ -21,3 +21,8 @@ def rpc(go):
     grpc = {"1.23": "1.65.0", "1.26": "1.85.0"}[go]
     return (*otel(go)[:-1], f"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc@v{http}",
             f"google.golang.org/grpc@v{grpc}")
+
+
+DATADOG = ("github.com/DataDog/dd-trace-go/v2@v2.12.0", "github.com/DataDog/dd-trace-go/contrib/net/http/v2@v2.12.0")
+OTHERS = ("github.com/opentracing/opentracing-go@v1.2.0", "github.com/uber/jaeger-client-go@v2.30.0+incompatible",
+          "github.com/getsentry/sentry-go@v0.50.0")
