@@ -52,8 +52,10 @@ static void judge(struct sdk_verdict *out, const struct config *cfg, const struc
 	} else {
 		out->use |= SDK_PARENT | SDK_LEFT;
 		say(out, l,
-		    "operations of which it sends spans itself are left to it, all others are "
-		    "traced (sdk: auto)",
+		    l->lib->sdk->note ? l->lib->sdk->note
+				      : "operations of which it sends spans itself are left to it, "
+					"all others "
+					"are traced (sdk: auto)",
 		    NULL, NULL);
 	}
 }

@@ -87,7 +87,7 @@ static bool ready(struct attach *a, size_t i)
 	uint64_t skipped;
 	int err;
 
-	if (atomic_load(&a->disabled[i]) && !a->again[i])
+	if (!lib->object || (atomic_load(&a->disabled[i]) && !a->again[i]))
 		return false;
 	if (a->libs[i].object)
 		return true;
