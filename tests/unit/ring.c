@@ -116,9 +116,9 @@ static void conserved(void)
 	cr_assert_eq(stat_get(spans_produced),
 		     stat_get(spans_exported) + stat_get(spans_queued) +
 			     stat_get(spans_sampled_out) + stat_get(spans_dropped_decode) +
-			     stat_get(spans_dropped_filtered) + stat_get(spans_dropped_stale) +
-			     stat_get(spans_dropped_traces_off) + stat_get(spans_dropped_queue) +
-			     stat_get(spans_dropped_too_large));
+			     stat_get(spans_dropped_filtered) + stat_get(spans_dropped_sdk) +
+			     stat_get(spans_dropped_stale) + stat_get(spans_dropped_traces_off) +
+			     stat_get(spans_dropped_queue) + stat_get(spans_dropped_too_large));
 }
 
 /* What the export thread does. */
@@ -239,6 +239,24 @@ Test(ring, every_record_that_is_no_span_is_counted_once_by_reason)
 	cr_assert_eq(stat_get(spans_dropped_filtered), 2);
 	cr_assert_eq(stat_get(spans_queued), 0);
 	cr_assert_eq(stat_get(events), 12);
+	conserved();
+}
+
+Test(ring, what_is_left_to_an_sdk_is_counted_and_not_sent)
+{
+	struct note n = note_of(target);
+
+	n.head.sdk = SDK_PARENT;
+	record(&n);
+	n.head.sdk = SDK_PARENT | SDK_LEFT;
+	record(&n);
+	n.head.flags &= ~EVENT_SAMPLED;
+	n.head.size = sizeof(n.head); /* a short event */
+	record(&n);
+	cr_assert_eq(stat_get(spans_dropped_sdk), 2);
+	cr_assert_eq(stat_get(spans_sampled_out), 0);
+	cr_assert_eq(target->left, 2);
+	cr_assert_eq(target->below, 3);
 	conserved();
 }
 
