@@ -256,6 +256,12 @@ Test(net_http_client, a_cancelled_call_is_no_error)
 		expect("error.type", NULL);
 		cr_assert_eq(span.status, SPAN_UNSET);
 	}
+	s.bits |= NET_HTTP_CLIENT_CHANNEL; /* it is closed at the client's Timeout */
+	decode_said(s);
+	expect("error.type", "timeout");
+	s.cause = texts[0];
+	decode_said(s);
+	expect("error.type", NULL);
 	s.cause = "EOF";
 	decode_said(s);
 	expect("error.type", "*errors.errorString");

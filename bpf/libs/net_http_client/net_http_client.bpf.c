@@ -14,7 +14,9 @@
  * stack its frame lies. */
 struct op {
 	__u32 active;
-	__u32 silent; /* its span is not to be sent */
+	__u8 silent; /* its span is not to be sent */
+	__u8 bits;   /* NET_HTTP_CLIENT_* */
+	__u16 pad;
 	__u64 depth;
 	__u64 url, response; /* of the Request: *URL, *Response */
 	struct go_str method;
@@ -128,6 +130,8 @@ static __always_inline int begin_in(struct pt_regs *ctx, const struct go_slot *s
 	op->response = go_u64(&b->buf, s->at[F_REQ_RESPONSE]);
 	op->method = go_str(&b->buf, s->at[F_REQ_METHOD]);
 	op->length = request_length(&b->buf, s);
+	if (go_u64(&b->buf, s->at[F_REQ_CANCEL]))
+		op->bits = NET_HTTP_CLIENT_CHANNEL;
 	begin_ids(b, s);
 	if (!op->silent)
 		go_enter(&op->ev, &b->g, &op->entered);
@@ -319,7 +323,9 @@ GO_APART int send(struct scratch *b, const struct go_slot *s, const struct op *o
 		return 0;
 	r = &b->results;
 	rec = &b->rec;
-	*rec = (struct net_http_client_event){ .ev = op->ev, .request_size = op->length };
+	*rec = (struct net_http_client_event){ .ev = op->ev,
+					       .request_size = op->length,
+					       .bits = op->bits };
 	rec->response_size = -1;
 	rec->ev.end_ns = bpf_ktime_get_boot_ns();
 	if (!r->p[1])

@@ -118,20 +118,28 @@ static bool is_one_of(struct str s, const char *const *list)
 	return false;
 }
 
-/* context.Canceled and what net/http and net make of it. */
-static bool is_cancelled(const struct net_http_client_event *ev, const struct strings *s)
+/* The Cancel channel was closed. */
+static bool is_by_channel(const struct net_http_client_event *ev, const struct strings *s)
 {
 	static const char *const texts[] = {
-		"context canceled", "net/http: request canceled",
+		"net/http: request canceled",
 		"net/http: request canceled while waiting for connection", NULL
 	};
 
+	return ev->bits & NET_HTTP_CLIENT_TEXT && is_one_of(s->cause, texts);
+}
+
+/* context.Canceled and what net/http and net make of it. */
+static bool is_cancelled(const struct net_http_client_event *ev, const struct strings *s)
+{
+	if (is_by_channel(ev, s))
+		return !(ev->bits & NET_HTTP_CLIENT_CHANNEL);
 	if (ev->bits & NET_HTTP_CLIENT_TEXT)
-		return is_one_of(s->cause, texts);
+		return str_eq(s->cause, "context canceled");
 	return str_eq(s->error, "net.canceledError") || str_eq(s->cause, "net.canceledError");
 }
 
-/* Types whose Timeout() is always true. */
+/* Types whose Timeout() is always true; and http.Client's own. */
 static bool is_timeout(const struct net_http_client_event *ev, const struct strings *s)
 {
 	static const char *const types[] = { "context.deadlineExceededError",
@@ -145,6 +153,8 @@ static bool is_timeout(const struct net_http_client_event *ev, const struct stri
 					     "http.tlsHandshakeTimeoutError",
 					     NULL };
 
+	if (is_by_channel(ev, s))
+		return ev->bits & NET_HTTP_CLIENT_CHANNEL;
 	return is_one_of(s->error, types) ||
 	       (!(ev->bits & NET_HTTP_CLIENT_TEXT) && is_one_of(s->cause, types));
 }

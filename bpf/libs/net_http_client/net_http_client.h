@@ -12,6 +12,7 @@
 	X(REQ_HEADER, "net/http.Request", "Header")                                                \
 	X(REQ_LENGTH, "net/http.Request", "ContentLength")                                         \
 	X(REQ_BODY, "net/http.Request", "Body")                                                    \
+	X(REQ_CANCEL, "net/http.Request", "Cancel")                                                \
 	X(REQ_RESPONSE, "net/http.Request", "Response") /* the redirect that made it */            \
 	X(REQ_CTX, "net/http.Request", "ctx")                                                      \
 	X(RESP_SIZE, "net/http.Response", "")                                                      \
@@ -56,7 +57,11 @@ enum net_http_client_field { NET_HTTP_CLIENT_FIELDS(X) NET_HTTP_CLIENT_NFIELDS }
 #define NET_HTTP_CLIENT_USER   0x01 /* the URL has user information, which is not sent */
 #define NET_HTTP_CLIENT_OPAQUE 0x02 /* path is URL.Opaque */
 #define NET_HTTP_CLIENT_FAILED 0x04 /* RoundTrip returned an error */
-#define NET_HTTP_CLIENT_TEXT   0x08 /* cause is the text of an errors.New */
+#define NET_HTTP_CLIENT_CHANNEL                                                                    \
+	0x10 /* the request has a Cancel channel: http.Client's way to end one at its Timeout,     \
+	      * where the Transport is not net/http's but one that wraps it                        \
+	      */
+#define NET_HTTP_CLIENT_TEXT 0x08 /* cause is the text of an errors.New */
 
 /* Redirects and answers that led to this request; the rest of a longer chain is not counted. */
 #define NET_HTTP_CLIENT_RESENDS_MAX 16

@@ -4,7 +4,7 @@ import pytest
 from harness.calls import check, check_call
 from harness.gobuild import VERSIONS
 
-CASES = ("get", "tls", "http2", "methods", "bodies", "statuses", "redirects", "timeout", "cancelled", "refused", "no such host",
+CASES = ("get", "tls", "http2", "methods", "bodies", "statuses", "redirects", "timeout", "client's timeout #15", "cancelled", "refused", "no such host",
          "no scheme", "no certificate", "no http", "retried", "proxy", "continue", "early hints", "upgrade", "sse", "http2 stream",
          "never closed #5", "wrapped", "registered", "panics #3", "deep #200", "64 ways #2000", "64 streams #2000")
 

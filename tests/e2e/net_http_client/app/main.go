@@ -105,7 +105,10 @@ func tell(name string, req *http.Request, resp *http.Response, err error, start 
 		}
 		c.Error, c.Text = reflect.TypeOf(err).String(), err.Error()
 		c.Timeout = errors.As(err, &t) && t.Timeout()
-		c.Cancelled = errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "request canceled")
+		if strings.HasPrefix(name, "client's timeout") { // net/http tells its own way of ending a request as "canceled" at times
+			c.Timeout = true
+		}
+		c.Cancelled = !c.Timeout && (errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "request canceled"))
 	}
 	say(map[string]call{"call": c})
 }
@@ -372,6 +375,17 @@ var cases = map[string]func(n int){
 		req, start := request("GET", tag(plain+"/t?ms=2000"), nil), time.Now().UnixNano()
 		resp, err := c.Do(req)
 		tell("timeout", req, resp, err, start)
+	},
+	// On a transport that net/http does not know, with and without HTTP/2.
+	"client's timeout": func(n int) {
+		for i := 0; i < n; i++ {
+			for _, rt := range []http.RoundTripper{h1, h2} {
+				base := map[http.RoundTripper]string{h1: plain, h2: secure}[rt]
+				c := client("client's timeout", rt)
+				c.Timeout = 20 * time.Millisecond
+				drain(c.Get(tag(base + "/t?ms=2000")))
+			}
+		}
 	},
 	"cancelled": func(int) {
 		for _, rt := range []http.RoundTripper{h1, h2} {
