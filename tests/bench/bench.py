@@ -56,8 +56,8 @@ class Bench:
 
     def build(self):
         env = dict(os.environ, GOFLAGS="-mod=mod -buildvcs=false", CGO_ENABLED="0")
-        for name in ("httpapp", "load", "sink"):
-            flags = ["-ldflags=-s -w"] if name == "httpapp" else []
+        for name in ("httpapp", "grpcapp", "load", "sink"):
+            flags = ["-ldflags=-s -w"] if name.endswith("app") else []
             sh("go", "build", *flags, "-o", f"{self.out}/{name}", f"./{name}", cwd=f"{HERE}/targets", env=env)
         sh("clang", "-O2", "-g", "-mcpu=v3", "-target", "bpf", "-idirafter", f"/usr/include/{platform.machine()}-linux-gnu", "-c",
            f"{HERE}/floor/floor.bpf.c", "-o", f"{self.out}/floor.bpf.o")
@@ -159,9 +159,12 @@ class Bench:
 
     def places(self):
         """The two places that a request hits, as file offsets, by the agent's own analysis."""
-        found = json.loads(sh(self.agent_path, "inspect", "--json", f"{self.out}/httpapp"))
+        return self.functions(f"{self.out}/httpapp", "net/http.serverHandler.ServeHTTP", "net/http.(*response).finishRequest")
+
+    def functions(self, exe, *symbols):
+        found = json.loads(sh(self.agent_path, "inspect", "--json", exe))
         by_symbol = {f["function"]: f for lib in found["libraries"] for f in lib["functions"] if f["found"]}
-        return [by_symbol[s] for s in ("net/http.serverHandler.ServeHTTP", "net/http.(*response).finishRequest")]
+        return [by_symbol[s] for s in symbols]
 
     def floor(self, app, offsets, exe=None, count=False):
         env = dict(os.environ, **({"FLOOR_COUNT": "1"} if count else {}))
@@ -192,6 +195,14 @@ class Bench:
     def row(self, what, value, goal, peers="", good=None):
         self.rows.append((what, value, goal, peers, "" if good is None else ("yes" if good else "NO")))
         print(f"  {what}: {value}  (goal {goal}{'' if good is None else ', met' if good else ', MISSED'})", flush=True)
+
+    def calls(self, app, seconds):
+        """gRPC, 64 connections."""
+        out = sh(*self.prio, "taskset", "-c", str(OTHER_CPU), f"{self.out}/grpcapp", "-load", "-addr", app.address, "-d", f"{seconds}s")
+        r = json.loads(out)
+        if r["errors"]:
+            sys.exit(f"bench: {r['errors']} calls failed")
+        return r
 
     # ---- measurements ----
 
@@ -291,6 +302,43 @@ class Bench:
         self.row("agent CPU per 1,000 requests exported", f"{median(ms):.1f} ms ({spread(ms, 1)})", "<= 6 ms", PEERS["agent"] + " ms", median(ms) <= 6)
         self.row("spans at the collector per request", f"{median(arrived):.4f}", "1", "0.98-1", abs(median(arrived) - 1) < 0.001)
 
+    def m_grpc(self):
+        """A server that echoes, 64 connections: hits and BPF time a call, and what is kept of two empty probes."""
+        sink, port = self.sink(), free_port()
+        app = self.start(SERVER_CPU, [f"{self.out}/grpcapp", "-addr", f"127.0.0.1:{port}"], "app.log")
+        self.wait_port(port, app)
+        app.address = f"127.0.0.1:{port}"
+        offsets = [f["enter_offset"] for f in self.functions(
+            f"{self.out}/grpcapp", "google.golang.org/grpc.(*Server).handleStream",
+            "google.golang.org/grpc/internal/transport.(*http2Server).writeStatus")]
+        self.calls(app, 1)
+        knob = "/proc/sys/kernel/bpf_stats_enabled"
+        old, got, runs = open(knob).read(), {}, []
+        for k in range(self.o.rounds):
+            for name in ("floor", "spoor", "counted")[k % 3:] + ("floor", "spoor", "counted")[:k % 3]:
+                p = self.floor(app, offsets, f"{self.out}/grpcapp") if name == "floor" else self.agent(sink, "/none", None, None, "--discovery-pids", str(app.pid))
+                time.sleep(1)
+                try:
+                    open(knob, "w").write("1" if name == "counted" else old)
+                    before = self.bpf_runs(p)
+                    r = self.calls(app, self.o.seconds)
+                    after = self.bpf_runs(p)
+                finally:
+                    open(knob, "w").write(old)
+                got.setdefault(name, []).append(r["rps"])
+                if name == "counted":
+                    runs.append(((after[0] - before[0]) / r["requests"], (after[1] - before[1]) / r["requests"] / 1000))
+                self.stop(p)
+                time.sleep(0.5)
+        self.stop(app), self.stop(sink)
+        hits, us = median([h for h, _ in runs]), [u for _, u in runs]
+        kept = [s / f for s, f in zip(got["spoor"], got["floor"])]
+        print(f"    calls/s floor {spread(got['floor'], 0)} spoor {spread(got['spoor'], 0)}")
+        self.row("probe hits per gRPC call served", f"{hits:.2f}", "2", "", hits < 2.05)
+        self.row("BPF time per gRPC call served, at the maximum rate", f"{median(us):.2f} us ({spread(us)})", "-")
+        self.row("throughput kept of two empty probes, gRPC echo on 64 connections, exporting", f"{median(kept):.3f} ({spread(kept, 3)})", ">= 0.95", "",
+                 median(kept) >= 0.95)
+
     def m_memory(self):
         many = os.path.join(self.out, "many")
         shutil.rmtree(many, ignore_errors=True)
@@ -384,7 +432,7 @@ class Bench:
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     modes = [m[2:] for m in dir(Bench) if m.startswith("m_")]
-    order = ["hits", "max", "paced", "memory", "first", "analysis", "alloc"]
+    order = ["hits", "max", "paced", "grpc", "memory", "first", "analysis", "alloc"]
     ap.add_argument("--agent", default=os.path.join(ROOT, "build/release/spoor"))
     ap.add_argument("-m", "--modes", default=",".join(order), help=f"of {', '.join(sorted(modes))}")
     ap.add_argument("-r", "--rounds", type=int, default=5)

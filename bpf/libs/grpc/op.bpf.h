@@ -136,7 +136,8 @@ static __always_inline __u32 type_kind(__u64 at)
 
 /* ---- status ---- */
 
-/* The code of a *status.Status; 0 also where there is none, as nil is OK. *message: of it. */
+/* The code of a *status.Status; 0 also where there is none, as nil is OK. *message: that of an
+ * UNIMPLEMENTED. */
 static __always_inline __u32 status_code(const struct go_slot *s, __u64 status,
 					 struct go_str *message)
 {
@@ -147,7 +148,7 @@ static __always_inline __u32 status_code(const struct go_slot *s, __u64 status,
 		return 0;
 	if (go_read(&code, 4, proto + s->at[F_CODE]))
 		return 2;
-	if (message && s->at[F_MESSAGE] != GO_ABSENT)
+	if (message && code == 12 && s->at[F_MESSAGE] != GO_ABSENT)
 		(void)go_read(message, sizeof(*message), proto + s->at[F_MESSAGE]);
 	return code;
 }
