@@ -5,12 +5,11 @@
 #pragma once
 #include "maps.h"
 
-/* struct live_op.active, the lower byte. The rest counts, so that no two operations of a goroutine
- * have the same value: a reader that finds the same one before and after has read one operation. */
+/* struct live_op.active, the lower byte. The rest is of the span id, so that no two operations have
+ * the same value: a reader that finds the same one before and after has read one operation. */
 #define LIVE_KIND   0xff
 #define LIVE_SERVER 1
 #define LIVE_INNER  2
-#define LIVE_STEP   0x100
 
 /* struct live_op.covered */
 #define COVERED_LIB  1 /* another library of ours: see go_cover() */

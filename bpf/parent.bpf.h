@@ -63,30 +63,30 @@ static __always_inline struct live *live_make(__u32 slot, __u64 goid)
 
 #define order() asm volatile("" ::: "memory")
 
-/* Writes what ev says into o. Whoever reads it meanwhile sees that active is another one. */
-static __always_inline void live_set(struct live_op *o, const struct event *ev, __u32 kind)
+static __always_inline __u64 id_of(const __u8 *span_id)
 {
-	__u32 next = (o->active & ~LIVE_KIND) + LIVE_STEP;
+	return *(const __u64 *)span_id;
+}
 
-	*(volatile __u32 *)&o->active = next;
+/* Writes what ev says into o. Whoever reads it meanwhile sees that active is another one. */
+static __always_inline void live_set(struct live_op *o, const struct event *ev, __u32 kind,
+				     __u64 ctx)
+{
+	*(volatile __u32 *)&o->active = 0;
 	order();
+	o->ctx = ctx;
 	o->flags = ev->flags & (EVENT_SAMPLED | EVENT_REMOTE | EVENT_HEALTH);
 	o->covered = 0;
 	__builtin_memcpy(o->trace_id, ev->trace_id, sizeof(o->trace_id));
 	__builtin_memcpy(o->span_id, ev->span_id, sizeof(o->span_id));
 	__builtin_memcpy(o->parent_id, ev->parent_id, sizeof(o->parent_id));
 	order();
-	*(volatile __u32 *)&o->active = next | kind;
+	*(volatile __u32 *)&o->active = (__u32)id_of(ev->span_id) << 8 | kind;
 }
 
 static __always_inline void live_end(struct live_op *o)
 {
-	*(volatile __u32 *)&o->active &= ~LIVE_KIND;
-}
-
-static __always_inline __u64 id_of(const __u8 *span_id)
-{
-	return *(const __u64 *)span_id;
+	*(volatile __u32 *)&o->active = 0;
 }
 
 /* The context whose data pointer is ctx is lent by the operation of goroutine ev->goid. */
@@ -99,11 +99,25 @@ static __always_inline void lend_context(const struct event *ev, __u64 ctx, __u3
 		count(live_no_room);
 }
 
+/* For one operation: an entry that is put in whole. */
+static __always_inline int lend_self(const struct event *ev, __u64 ctx)
+{
+	struct op_key k = { .slot = ev->cookie.slot, .id = ev->goid };
+	struct live l = { .held = 1 };
+
+	live_set(&l.outer, ev, LIVE_SERVER, ctx);
+	if (bpf_map_update_elem(&live, &k, &l, BPF_ANY))
+		count(live_no_room);
+	else if (ctx)
+		lend_context(ev, ctx, LEND_SELF);
+	return 0;
+}
+
 /* A server's operation has begun on this goroutine: ev has its cookie, goid, ids and flags. ctx is
  * the data pointer of its context (0: none). LEND_SELF: whoever is given that context or one made
  * from it finds the operation; goes with go_unlend(). LEND_CONN: the same, but what stands in the
  * map is the context's parent, for as long as the goroutine serves that connection: nothing is
- * inserted for later requests, and go_forget() ends it. */
+ * inserted for later requests. */
 GO_APART int go_lend(const struct event *ev, __u64 ctx, __u32 how)
 {
 	struct live *l;
@@ -111,16 +125,15 @@ GO_APART int go_lend(const struct event *ev, __u64 ctx, __u32 how)
 
 	if (!ev)
 		return 0;
+	if (how == LEND_SELF)
+		return lend_self(ev, ctx);
 	l = live_make(ev->cookie.slot, ev->goid);
 	if (!l)
 		return 0;
-	live_set(&l->outer, ev, LIVE_SERVER);
-	l->outer.ctx = ctx;
-	l->inner.active &= ~LIVE_KIND; /* a panic may have skipped its end */
+	live_set(&l->outer, ev, LIVE_SERVER, ctx);
+	l->inner.active = 0; /* a panic may have skipped its end */
 	l->held = 1;
-	if (how == LEND_SELF && ctx) {
-		lend_context(ev, ctx, how);
-	} else if (how == LEND_CONN && !l->conn && ctx && !go_read(up, sizeof(up), ctx) && up[1]) {
+	if (!l->conn && ctx && !go_read(up, sizeof(up), ctx) && up[1]) {
 		l->conn = up[1];
 		lend_context(ev, up[1], how);
 	}
@@ -171,7 +184,7 @@ GO_APART int go_enter(const struct event *ev, const struct go_g *g, struct enter
 		return 0;
 	if (l->inner.active & LIVE_KIND && l->inner.depth < g->depth)
 		e->before = l->inner;
-	live_set(&l->inner, ev, LIVE_INNER);
+	live_set(&l->inner, ev, LIVE_INNER, 0);
 	l->inner.depth = g->depth;
 	return 0;
 }
@@ -179,7 +192,6 @@ GO_APART int go_enter(const struct event *ev, const struct go_g *g, struct enter
 GO_APART int go_leave(const struct event *ev, const struct go_g *g, const struct entered *e)
 {
 	struct op_key k = {};
-	__u32 next;
 	struct live *l;
 
 	if (!ev || !g || !e)
@@ -190,9 +202,7 @@ GO_APART int go_leave(const struct event *ev, const struct go_g *g, const struct
 	/* One that lies deeper was left without an end. */
 	if (!l || !(l->inner.active & LIVE_KIND) || l->inner.depth < e->depth)
 		return 0;
-	next = (l->inner.active & ~LIVE_KIND) + LIVE_STEP;
-	l->inner = e->before;
-	l->inner.active = next | (e->before.active & LIVE_KIND);
+	l->inner = e->before; /* read by this goroutine's probes only */
 	if (!(e->before.active & LIVE_KIND) && !l->held)
 		bpf_map_delete_elem(&live, &k);
 	return 0;
@@ -200,8 +210,9 @@ GO_APART int go_leave(const struct event *ev, const struct go_g *g, const struct
 
 /* ---- the parent of an operation ---- */
 
-/* Makes o the parent of ev; not if it is gone, or becomes another one meanwhile. */
-static __always_inline int parent_is(struct event *ev, const struct live_op *o)
+/* Makes o the parent of ev; not if it is gone, or becomes another one meanwhile, or is not the one
+ * that lends ctx or has that span id (0: any). */
+static __always_inline int parent_is(struct event *ev, const struct live_op *o, __u64 ctx, __u64 id)
 {
 	__u32 active = *(const volatile __u32 *)&o->active;
 	__u64 trace[2], span, above;
@@ -216,6 +227,8 @@ static __always_inline int parent_is(struct event *ev, const struct live_op *o)
 	above = id_of(o->parent_id);
 	flags = o->flags;
 	covered = o->covered;
+	if ((ctx && o->ctx != ctx) || (id && span != id))
+		return 0;
 	order();
 	if (*(const volatile __u32 *)&o->active != active)
 		return 0;
@@ -251,13 +264,8 @@ static __noinline int parent_started(struct event *ev, const struct go_g *g)
 	} else {
 		now.span_id = seen->span_id;
 	}
-	if (!now.span_id || !l || !parent_is(ev, &l->outer))
+	if (!now.span_id || !l || !parent_is(ev, &l->outer, 0, now.span_id))
 		return 0;
-	if (id_of(ev->parent_id) != now.span_id) {
-		ev->flags &= ~(EVENT_LOCAL | EVENT_SAMPLED | EVENT_HEALTH);
-		set_u64(ev->parent_id, 0);
-		return 0;
-	}
 	ev->flags |= EVENT_STARTED;
 	return 1;
 }
@@ -316,7 +324,7 @@ static __noinline int parent_of_call(struct event *ev, const struct go_slot *s,
 		return 0;
 	if (inner && id_of(inner->parent_id) == id_of(ev->parent_id)) {
 		ev->sdk = 0;
-		(void)parent_is(ev, inner);
+		(void)parent_is(ev, inner, 0, 0);
 	} else if (s->sdk.leave && (kind == SPAN_KIND_CLIENT || kind == SPAN_KIND_PRODUCER)) {
 		ev->sdk |= SDK_LEFT;
 	}
@@ -380,16 +388,16 @@ GO_APART int go_parent(struct event *ev, const struct go_slot *s, const struct g
 	if (found == WALK_FOUND) {
 		l = live_of(w.slot, w.goid);
 		/* A call that this goroutine is in, on behalf of the same operation, is nearer. */
-		if (l && parent_is(ev, &l->outer)) {
+		if (l && parent_is(ev, &l->outer, w.from, 0)) {
 			if (inner && id_of(inner->trace_id) == id_of(ev->trace_id) &&
 			    id_of(inner->trace_id + 8) == id_of(ev->trace_id + 8))
-				(void)parent_is(ev, inner);
+				(void)parent_is(ev, inner, 0, 0);
 			return EVENT_LOCAL;
 		}
 	}
-	if (inner && parent_is(ev, inner))
+	if (inner && parent_is(ev, inner, 0, 0))
 		return EVENT_LOCAL;
-	if (own && parent_is(ev, &own->outer))
+	if (own && parent_is(ev, &own->outer, 0, 0))
 		return EVENT_LOCAL;
 	if (w.result == WALK_NONE && s->options & GO_OPTION_STARTED && g->parent &&
 	    parent_started(ev, g))
@@ -412,7 +420,7 @@ GO_APART int go_cover(struct event *ev, __u64 itab, __u64 data)
 	if (go_walk(&w) != WALK_FOUND)
 		return 0;
 	l = live_of(w.slot, w.goid);
-	if (!l || !(l->outer.active & LIVE_KIND))
+	if (!l || !(l->outer.active & LIVE_KIND) || l->outer.ctx != w.from)
 		return 0;
 	o = &l->outer;
 	__builtin_memcpy(ev->trace_id, o->trace_id, sizeof(ev->trace_id));

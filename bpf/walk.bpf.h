@@ -29,7 +29,7 @@ static __always_inline struct live *live_of(__u32 slot, __u64 goid)
 
 struct walk {
 	__u64 itab, data; /* where the walk is */
-	__u64 from;       /* the context that it came from */
+	__u64 from;       /* the context that it came from; out: the one that the operation lends */
 	__u64 own;        /* context that the operation of this goroutine lends, 0: none */
 	__u64 goid;       /* in: of this goroutine; out: of the one whose operation was found */
 	__u64 inter;
@@ -50,6 +50,7 @@ static __always_inline int walk_lent(struct walk *w, const struct lent *lent)
 		return 0; /* left behind by one whose end was not seen */
 	if (l->outer.active & LIVE_KIND && l->outer.ctx == ctx) {
 		w->goid = lent->goid;
+		w->from = ctx;
 		w->result = WALK_FOUND;
 	} else if (lent->how == LEND_CONN) {
 		w->result = WALK_ENDED;
@@ -84,6 +85,7 @@ static long walk_step(__u32 i, struct walk *w)
 	if (!w->itab || !w->data)
 		return 1;
 	if (w->data == w->own) {
+		w->from = w->own;
 		w->result = WALK_FOUND;
 		return 1;
 	}
