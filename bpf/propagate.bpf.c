@@ -156,6 +156,14 @@ static __always_inline void set_addresses(struct propagate_key *k, __u32 family)
 	}
 }
 
+static __always_inline void set_peer(struct propagate_key *k, const struct propagate_socket *owner)
+{
+	if (owner->peer_family != k->family)
+		return;
+	__builtin_memcpy(k->remote, owner->peer, sizeof(k->remote));
+	k->ports = (k->ports & 0xffff0000) | (owner->peer_port & 0xffff);
+}
+
 /* Both contexts have these fields, under the same names; each must be read at its place. */
 #define READ_KEY(k, owner, ctx)                                                                    \
 	do {                                                                                       \
@@ -176,7 +184,49 @@ static __always_inline void set_addresses(struct propagate_key *k, __u32 family)
 			(k)->remote[3] = (ctx)->remote_ip6[3];                                     \
 		}                                                                                  \
 		set_addresses((k), (ctx)->family);                                                 \
+		set_peer((k), (owner));                                                            \
 	} while (0)
+
+/* What getpeername(2) is about to tell the program: it asks once, when it is connected, and names
+ * its connections by the answer. */
+static __always_inline struct propagate_socket *asked(struct bpf_sock_addr *ctx)
+{
+	struct bpf_sock *sk = ctx->sk;
+
+	return sk && sk->protocol == TCP ? bpf_sk_storage_get(&owners, sk, 0, 0) : NULL;
+}
+
+SEC("cgroup/getpeername4")
+int propagate_peer4(struct bpf_sock_addr *ctx)
+{
+	struct propagate_socket *owner = asked(ctx);
+
+	if (!owner)
+		return 1;
+	owner->peer[0] = ctx->user_ip4;
+	owner->peer_port = bpf_ntohs(ctx->user_port);
+	owner->peer_family = PROPAGATE_IPV4;
+	return 1;
+}
+
+SEC("cgroup/getpeername6")
+int propagate_peer6(struct bpf_sock_addr *ctx)
+{
+	struct propagate_socket *owner = asked(ctx);
+	__u32 ip[4] = { ctx->user_ip6[0], ctx->user_ip6[1], ctx->user_ip6[2], ctx->user_ip6[3] };
+
+	if (!owner)
+		return 1;
+	owner->peer_family = PROPAGATE_IPV6;
+	if (is_mapped(ip)) {
+		owner->peer_family = PROPAGATE_IPV4;
+		ip[0] = ip[3];
+		ip[2] = ip[3] = 0;
+	}
+	__builtin_memcpy(owner->peer, ip, sizeof(ip));
+	owner->peer_port = bpf_ntohs(ctx->user_port);
+	return 1;
+}
 
 /* A connection is gone: what was announced for it was never written. */
 static __always_inline void closed(struct bpf_sock_ops *ctx, const struct propagate_socket *owner)

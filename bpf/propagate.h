@@ -31,10 +31,15 @@ struct propagate_pending {
 	__u64 seal;       /* propagate_seal(): what is copied while the memory is reused is seen */
 };
 
-/* Of a socket in the map: whose it is, and since when its writes are seen. */
+/* Of a socket in the map: whose it is, since when its writes are seen, and whom the program
+ * believes to speak with, which is another one than the socket's where a service's address is
+ * translated in connect(2) and back in getpeername(2). */
 struct propagate_socket {
 	__u32 slot, generation;
-	__u64 since_ns; /* CLOCK_MONOTONIC; a request that was pending before has begun unseen */
+	__u64 since_ns;    /* CLOCK_MONOTONIC; a request that was pending before has begun unseen */
+	__u32 peer_family; /* as in the key; 0: the socket's */
+	__u32 peer_port;   /* host order */
+	__u32 peer[4];     /* as in the key */
 };
 
 /* "traceparent: 00-<32>-<16>-01\r\n" */
@@ -51,4 +56,4 @@ static inline __attribute__((always_inline)) __u64 propagate_seal(const struct p
 
 _Static_assert(sizeof(struct propagate_key) == 48, "wire layout changed");
 _Static_assert(sizeof(struct propagate_pending) == 64, "wire layout changed");
-_Static_assert(sizeof(struct propagate_socket) == 16, "wire layout changed");
+_Static_assert(sizeof(struct propagate_socket) == 40, "wire layout changed");

@@ -5,7 +5,7 @@
 struct bpf_link;
 
 /* Programs that are attached to the root of the control groups. */
-#define PROPAGATE_CGROUP_LINKS 3
+#define PROPAGATE_CGROUP_LINKS 5
 
 struct propagate {
 	const struct config *cfg;

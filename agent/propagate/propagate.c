@@ -134,9 +134,10 @@ static int load(struct propagate *p)
 /* All by file descriptor: an agent that dies leaves plain sockets behind. */
 static int attach(struct propagate *p)
 {
-	static const char *const names[PROPAGATE_CGROUP_LINKS] = { "propagate_connect4",
-								   "propagate_connect6",
-								   "propagate_established" };
+	static const char *const names[PROPAGATE_CGROUP_LINKS] = {
+		"propagate_connect4", "propagate_connect6", "propagate_peer4", "propagate_peer6",
+		"propagate_established"
+	};
 	const struct bpf_program *send =
 		bpf_object__find_program_by_name(p->object, "propagate_send");
 	auto_close int root = open_cgroup_root(p->cfg);

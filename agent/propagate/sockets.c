@@ -65,12 +65,28 @@ static int local_port(int fd)
 	return getsockname(fd, (struct sockaddr *)&a, &n) ? -1 : port_of(&a);
 }
 
-static bool is_connected(int fd)
+/* Whom the socket is connected to, in the words of getpeername(2): the program had the same. */
+static bool is_connected(int fd, struct propagate_socket *mark)
 {
 	struct sockaddr_storage a = { 0 };
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&a;
+	const struct in6_addr *v6 = &((const struct sockaddr_in6 *)&a)->sin6_addr;
 	socklen_t n = sizeof(a);
 
-	return getpeername(fd, (struct sockaddr *)&a, &n) == 0 && port_of(&a) > 0;
+	if (getpeername(fd, (struct sockaddr *)&a, &n) || port_of(&a) <= 0)
+		return false;
+	memset(mark->peer, 0, sizeof(mark->peer));
+	mark->peer_port = (uint32_t)port_of(&a);
+	mark->peer_family = PROPAGATE_IPV4;
+	if (a.ss_family == AF_INET) {
+		memcpy(mark->peer, &v4->sin_addr, sizeof(v4->sin_addr));
+	} else if (IN6_IS_ADDR_V4MAPPED(v6)) {
+		memcpy(mark->peer, &v6->s6_addr[12], sizeof(v4->sin_addr));
+	} else {
+		mark->peer_family = PROPAGATE_IPV6;
+		memcpy(mark->peer, v6, sizeof(*v6));
+	}
+	return true;
 }
 
 static bool is_listened_on(const struct listeners *l, int port)
@@ -159,11 +175,13 @@ static struct scanned scan(const struct propagate *p, int limit, int pidfd,
 	}
 	for (int i = 0; i < limit; i++) {
 		auto_close int fd = borrow(pidfd, i);
+		struct propagate_socket mark = *owner;
 		int err;
 
-		if (fd < 0 || !is_connected(fd) || is_listened_on(&listeners, local_port(fd)))
+		if (fd < 0 || !is_connected(fd, &mark) ||
+		    is_listened_on(&listeners, local_port(fd)))
 			continue;
-		err = add_or_remove(p, fd, owner, add);
+		err = add_or_remove(p, fd, &mark, add);
 		found.done += !err;
 		found.busy += err == -EBUSY;
 	}

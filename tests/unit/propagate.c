@@ -4,10 +4,12 @@
 
 #include "base/config.h"
 #include "bpf/stats.h"
+#include "trace/lib.h"
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
@@ -72,13 +74,14 @@ struct pair {
 	struct propagate_key key;
 };
 
-static struct pair connected(void)
+static struct pair connected_to(uint32_t ip)
 {
 	struct sockaddr_in to, from;
 	socklen_t n = sizeof(to), m = sizeof(from);
 	struct pair p = { .client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) };
 
 	cr_assert_eq(getsockname(listener, (struct sockaddr *)&to, &n), 0);
+	to.sin_addr.s_addr = htonl(ip);
 	cr_assert_eq(connect(p.client, (struct sockaddr *)&to, sizeof(to)), 0);
 	cr_assert_eq(getsockname(p.client, (struct sockaddr *)&from, &m), 0);
 	p.server = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
@@ -92,6 +95,11 @@ static struct pair connected(void)
 		.remote = { to.sin_addr.s_addr },
 	};
 	return p;
+}
+
+static struct pair connected(void)
+{
+	return connected_to(INADDR_LOOPBACK);
 }
 
 static bool is_watched(int fd)
@@ -399,6 +407,65 @@ Test(propagate, an_end_of_the_agent_leaves_whole_connections)
 	}
 	for (int i = 0; i < 20; i++)
 		ARRIVES(&p, REQUEST, REQUEST);
+}
+
+LIB_OBJECT(translate)
+
+#define SERVICE 0x7f424242 /* 127.66.66.66 */
+
+/* What runs before ours, on the same control groups. */
+static struct bpf_object *translate(struct bpf_link *links[2])
+{
+	size_t size;
+	const void *bytes = translate_object(&size);
+	struct bpf_object *object = bpf_object__open_mem(bytes, size, NULL);
+	auto_close int root =
+		open("/proc/self/root/sys/fs/cgroup/unified", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (root < 0)
+		root = open("/sys/fs/cgroup", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cr_assert_not_null(object);
+	cr_assert_eq(bpf_object__load(object), 0);
+	links[0] = bpf_program__attach_cgroup(
+		bpf_object__find_program_by_name(object, "translate_connect4"), root);
+	links[1] = bpf_program__attach_cgroup(
+		bpf_object__find_program_by_name(object, "translate_peer4"), root);
+	cr_assert(links[0] && links[1]);
+	return object;
+}
+
+/* The program asks once, when it is connected, as Go does. */
+static void ask(const struct pair *p, uint32_t expected)
+{
+	struct sockaddr_in peer;
+	socklen_t n = sizeof(peer);
+
+	cr_assert_eq(getpeername(p->client, (struct sockaddr *)&peer, &n), 0);
+	cr_assert_eq(peer.sin_addr.s_addr, htonl(expected));
+}
+
+Test(propagate, a_service_address_that_is_translated_in_the_socket_names_the_connection)
+{
+	struct bpf_link *links[2];
+	struct bpf_object *object;
+	struct pair early, late;
+
+	propagate_close(&propagate);
+	object = translate(links);
+	cr_assert_eq(propagate_open(&propagate, cfg, counters), 0);
+	cr_assert_null(propagate_off(propagate), "%s", propagate_off(propagate));
+	early = connected_to(SERVICE);
+	ask(&early, SERVICE);
+	trace_self();
+	late = connected_to(SERVICE);
+	ask(&late, SERVICE);
+	announce(&early, "GET");
+	ARRIVES(&early, REQUEST, WITH);
+	announce(&late, "GET");
+	ARRIVES(&late, REQUEST, WITH);
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++)
+		(void)bpf_link__destroy(links[i]);
+	bpf_object__close(object);
 }
 
 Test(propagate, off_is_no_object_and_a_reason)

@@ -99,6 +99,14 @@ def world(shared):
     return World(shared)
 
 
+@pytest.fixture(autouse=True)
+def nobody_is_left(shared):
+    """An agent that a failed test has left behind would put its lines into the next one's requests."""
+    yield
+    for agent in shared.agents:
+        agent.kill()
+
+
 @pytest.fixture(scope="module")
 def requests():
     return REQUESTS

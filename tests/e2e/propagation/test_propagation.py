@@ -67,7 +67,7 @@ def test_requests_arrive_whole_while_the_agent_is_killed_and_started_again(world
     got = sender.results()
     world.compare(got, requests)
     with_one = len(values(got))
-    assert deaths >= 2 and 0 < with_one < requests, f"{deaths} deaths, {with_one} of {requests} with a traceparent"
+    assert deaths >= (2 if requests >= 10000 else 1) and 0 < with_one < requests, f"{deaths} deaths, {with_one} of {requests} with a traceparent"
     sender.target.stop()
     agent.stop()
 
