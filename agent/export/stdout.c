@@ -186,7 +186,35 @@ static void put_duration(struct out *o, uint64_t ns)
 		putf(o, "%9.1fs  ", ms / 1000);
 }
 
-/* 19:04:05.123    12.30ms  cart              shop/cart-6f7c-x2x  GET /items/{id} 200 trace=... */
+static bool is_root(const struct span *s)
+{
+	static const uint8_t none[sizeof(s->parent_id)];
+
+	return memcmp(s->parent_id, none, sizeof(none)) == 0;
+}
+
+static const char *kind_of(const struct span *s)
+{
+	static const char *const kinds[] = { "unspecified", "internal", "server",
+					     "client",      "producer", "consumer" };
+
+	return kinds[s->kind < ARRAY_SIZE(kinds) ? s->kind : 0];
+}
+
+/* trace=... span=... parent=..., the last only where there is one */
+static void put_ids(struct out *o, const struct span *s)
+{
+	puts_(o, "  trace=");
+	put_hex(o, s->trace_id, sizeof(s->trace_id));
+	puts_(o, " span=");
+	put_hex(o, s->span_id, sizeof(s->span_id));
+	if (is_root(s))
+		return;
+	puts_(o, " parent=");
+	put_hex(o, s->parent_id, sizeof(s->parent_id));
+}
+
+/* 19:04:05.123  12.30ms  cart  shop/cart-6f7c-x2x  server  GET /items/{id} 200  trace=... */
 static void put_text(struct out *o, const struct span *s, const struct resource *r)
 {
 	time_t seconds = (time_t)(s->start_ns / NS_PER_S);
@@ -205,7 +233,7 @@ static void put_text(struct out *o, const struct span *s, const struct resource 
 			      put_plain(o, str_of(r->pod))
 		    : put_plain(o, str_of("-"));
 	pad(o, n, 32);
-	puts_(o, "  ");
+	putf(o, "  %-6s  ", kind_of(s));
 	if (is_error && o->colour)
 		puts_(o, "\033[31m");
 	n = put_operation(o, s);
@@ -221,8 +249,7 @@ static void put_text(struct out *o, const struct span *s, const struct resource 
 			puts_(o, "\033[0m");
 	}
 	pad(o, n, 36);
-	puts_(o, "  trace=");
-	put_hex(o, s->trace_id, sizeof(s->trace_id));
+	put_ids(o, s);
 	puts_(o, "\n");
 }
 
@@ -264,9 +291,6 @@ static void put_member(struct out *o, const char *key, const char *text, const c
 
 static void put_object(struct out *o, const struct span *s, const struct resource *r)
 {
-	static const char *const kinds[] = { "unspecified", "internal", "server",
-					     "client",      "producer", "consumer" };
-	static const uint8_t root[sizeof(s->parent_id)];
 	const struct lib *lib = lib_at(s->lib);
 
 	puts_(o, "{");
@@ -277,12 +301,12 @@ static void put_object(struct out *o, const struct span *s, const struct resourc
 	puts_(o, "\",\"span_id\":\"");
 	put_hex(o, s->span_id, sizeof(s->span_id));
 	puts_(o, "\",\"parent_span_id\":\"");
-	if (memcmp(s->parent_id, root, sizeof(root)) != 0)
+	if (!is_root(s))
 		put_hex(o, s->parent_id, sizeof(s->parent_id));
 	puts_(o, "\",\"name\":");
 	put_json(o, s->name);
 	puts_(o, ",");
-	put_member(o, "kind", kinds[s->kind < ARRAY_SIZE(kinds) ? s->kind : 0], ",");
+	put_member(o, "kind", kind_of(s), ",");
 	put_member(o, "status", s->status == SPAN_ERROR ? "error" : "unset", ",");
 	put_member(o, "scope", lib ? lib->scope : "spoor", ",\"resource\":{");
 	put_member(o, "service.name", r->service, ",");

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Shows spoor at work on this machine, in about five seconds and without a cluster.
+"""Shows spoor at work on this machine, in about ten seconds and without a cluster.
 
-Starts a small kubelet (HTTPS, bearer token), a Go web program without symbols in a control group named like a pod's, and the
-agent with the four capabilities that the chart gives it. Sends requests and prints the spans as the agent prints them."""
+Starts a small kubelet (HTTPS, bearer token), two Go web programs without symbols in control groups named like pods', one of which
+calls the other, and the agent with the capabilities that the chart gives it with `propagation: headers`. Sends requests, prints
+the spans as the agent prints them, and of one request the whole tree, by the parents that its spans name."""
 import argparse
 import os
 import re
@@ -16,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 from harness import gobuild  # noqa: E402
-from harness.agent import Agent, effective_capabilities  # noqa: E402
+from harness.agent import CHART_CAPABILITIES, Agent, effective_capabilities  # noqa: E402
 from harness.certs import Certs  # noqa: E402
 from harness.cgroup import Cgroups  # noqa: E402
 from harness.kubelet import Kubelet  # noqa: E402
@@ -28,6 +29,10 @@ from harness.wait import until  # noqa: E402
 HERE = Path(__file__).resolve().parent
 REQUESTS = (("GET", "/fast"), ("GET", "/fast?color=blue"), ("GET", "/slow"), ("GET", "/items/42"), ("GET", "/items/43"),
             ("GET", "/nowhere"), ("POST", "/broken"), ("GET", "/panic"))
+STORY, STORY_SPANS = ("GET", "/orders/7"), 7
+# A line of the stdout exporter: time, duration, service, pod, kind, operation, ids.
+LINE = re.compile(r"(?P<time>\S+) +(?P<took>\S+) +(?P<service>\S+) +\S+ +(?P<kind>server|client)  (?P<operation>.*?) +"
+                  r"trace=(?P<trace>\w+) span=(?P<span>\w+)(?: parent=(?P<parent>\w+))?$")
 
 
 def say(text=""):
@@ -69,6 +74,18 @@ def send(port, method, path):
         pass  # 404, 500 and the connection that a panic cuts are what is shown
 
 
+def tree(spans):
+    """These spans as (depth, span), each below its parent; in one level in the order in which they began."""
+    def below(span, depth):
+        yield depth, span
+        for child in sorted((s for s in spans if s["parent"] == span["span"]), key=lambda s: s["time"]):
+            yield from below(child, depth + 1)
+
+    known = {s["span"] for s in spans}
+    for root in sorted((s for s in spans if s["parent"] not in known), key=lambda s: s["time"]):
+        yield from below(root, 0)
+
+
 def give_back(folder):
     """What was made through sudo belongs to who called sudo, or they could not remove it."""
     owner = int(os.environ.get("SUDO_UID", 0))
@@ -101,31 +118,39 @@ class Demo:
         self.cgroups = Cgroups()
         self.later(self.cgroups.close)
 
-        self.pod = Pod.of_deployment("shop-web", containers=[Container("web", "registry.example/shop/web:1.4.2")])
-        if not any((WORK / "bin").glob("shop-web-*")):
-            say("program   is compiled; the first time Go compiles its standard library, too, which takes a minute")
-        program = self.folder / "shop-web"
-        program.symlink_to(gobuild.build(HERE, flavour="stripped", name="shop-web"))
-        self.program = Process([program], self.cgroups.make(self.pod, self.pod.main, "containerd_systemd"))
-        self.later(lambda: self.program.stop(signal.SIGKILL))
-        self.port = self.program.record("port")
-        kubelet.set(self.pod)
+        if not any((WORK / "bin").glob("shop-*")):
+            say("programs  are compiled; the first time Go compiles its standard library, too, which takes a minute")
+        self.binary = gobuild.build(HERE, flavour="stripped", name="shop")
+        self.stock_pod, self.stock, stock_port = self.program("shop-stock", kubelet)
+        self.pod, self.web, self.port = self.program("shop-web", kubelet, f"http://127.0.0.1:{stock_port}")
 
         self.agent = Agent(self.folder, {
             "kubelet.source": "kubelet", "kubelet.endpoint": kubelet.url, "kubelet.token_file": self.folder / "token",
             "kubelet.tls.mode": "ca", "kubelet.tls.ca_file": certs.ca.cert, "exporters": ["stdout"], "stdout.format": "text",
-            "batch.delay": "200ms"}, on_line=lambda line: say("  " + line))
+            "batch.delay": "200ms", "propagation": "headers"}, CHART_CAPABILITIES + ("net_admin",), on_line=lambda line: say("  " + line))
         self.later(self.agent.kill)
         self.agent.start()
-        self.agent.wait_traced(self.program.pid)
+        self.agent.wait_traced(self.stock.pid)
+        self.agent.wait_traced(self.web.pid)
+
+    def program(self, name, kubelet, *arguments):
+        """A program in a pod of its own: pod, process, port."""
+        pod = Pod.of_deployment(name, containers=[Container("web", f"registry.example/shop/{name}:1.4.2")])
+        (self.folder / name).symlink_to(self.binary)
+        process = Process([self.folder / name, *arguments], self.cgroups.make(pod, pod.main, "containerd_systemd"))
+        self.later(lambda: process.stop(signal.SIGKILL))
+        port = process.record("port")
+        kubelet.set(pod)
+        return pod, process, port
 
     def introduce(self):
-        agent, pod = self.agent, self.pod
-        state = agent.process_state(self.program.pid)
-        say(f"kubelet   a test kubelet, HTTPS and bearer token, tells of pod {pod.namespace}/{pod.name}")
-        say(f"program   {Path(self.program.argv[0]).name}, pid {self.program.pid}, stripped, nothing added")
-        say(f"agent     pid {agent.pid}, capabilities {effective_capabilities(agent.pid):#x} "
-            f"(BPF, PERFMON, SYS_PTRACE, DAC_READ_SEARCH); {state.get('probes', '?')} probes in the program")
+        agent = self.agent
+        say(f"kubelet   a test kubelet, HTTPS and bearer token, tells of pods {self.pod.name} and {self.stock_pod.name}")
+        for what in (self.web, self.stock):
+            probes = agent.process_state(what.pid).get("probes", "?")
+            say(f"program   {Path(what.argv[0]).name}, pid {what.pid}, stripped, nothing added; {probes} probes in it")
+        say(f"agent     pid {agent.pid}, capabilities {effective_capabilities(agent.pid):#x} (BPF, PERFMON, SYS_PTRACE, "
+            "DAC_READ_SEARCH; and NET_ADMIN, for propagation)")
         say(f"pages     http://127.0.0.1:{agent.port}/status and /metrics, as long as the demo runs")
         say()
 
@@ -134,13 +159,28 @@ class Demo:
         for method, path in REQUESTS:
             send(self.port, method, path)
             time.sleep(0.05)
-        until(lambda: len(self.agent.lines) >= len(REQUESTS), 10,
-              lambda: f"{len(REQUESTS)} spans are printed ({len(self.agent.lines)} were); log:\n{self.agent.tail()}")
+        self.wait_lines(len(REQUESTS))
+        send(self.port, *STORY)
+        self.wait_lines(len(REQUESTS) + STORY_SPANS)
+
+    def wait_lines(self, n):
+        until(lambda: len(self.agent.lines) >= n, 10,
+              lambda: f"{n} spans are printed ({len(self.agent.lines)} were); log:\n{self.agent.tail()}")
+
+    def story(self):
+        """The tree of the last request: what both programs did for it."""
+        spans = [LINE.match(line).groupdict() for line in self.agent.lines[len(REQUESTS):len(REQUESTS) + STORY_SPANS]]
+        say(f"\nthe whole story of {' '.join(STORY)}, each span below the parent that its line names:")
+        for depth, s in tree(spans):
+            say(f"  {s['took']:>9}  {'   ' * depth}{s['service']} {s['kind']}  {s['operation']}")
+        propagation = self.agent.status()["propagation"]
+        if not propagation["works"]:
+            say(f"What shop-stock did is traces of its own here, as propagation does not work: {propagation['reason']}")
 
     def summary(self):
-        book, status = self.agent.conservation(), self.agent.process_state(self.program.pid)
+        book, status = self.agent.conservation(), self.agent.process_state(self.web.pid)
         say()
-        say(f"summary   {len(REQUESTS)} requests sent; spans: {book['produced']:.0f} produced, {book['exported']:.0f} exported, "
+        say(f"summary   {len(REQUESTS) + 1} requests sent; spans: {book['produced']:.0f} produced, {book['exported']:.0f} exported, "
             f"{book['dropped']:.0f} dropped, {book['sampled_out']:.0f} sampled out, {book['queued']:.0f} queued")
         say(f"status    pod {self.pod.name}: {status.get('state')}, because {status.get('reason')}")
 
@@ -149,7 +189,7 @@ class Demo:
         return found[-1] if found else "(none)"
 
     def keep(self):
-        say(f"\nprogram   http://127.0.0.1:{self.port}, with /fast /slow /items/N /broken /panic: send it something")
+        say(f"\nprogram   http://127.0.0.1:{self.port}, with /fast /slow /items/N /orders/N /broken /panic: send it something")
         say(f"agent     http://127.0.0.1:{self.agent.port}, with /status /metrics /healthz /readyz")
         say("Ctrl-C ends the demo.")
         try:
@@ -177,6 +217,7 @@ def main():
             demo.start()
             demo.introduce()
             demo.requests()
+            demo.story()
             demo.summary()
             if args.keep:
                 demo.keep()

@@ -2,4 +2,4 @@
 
 package main
 
-const itemPattern = "GET /items/{id}"
+func pattern(of string) string { return "GET /" + of + "/{id}" }

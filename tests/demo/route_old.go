@@ -2,4 +2,4 @@
 
 package main
 
-const itemPattern = "/items/" // ServeMux knows patterns from Go 1.22 on
+func pattern(of string) string { return "/" + of + "/" } // ServeMux knows more of patterns from Go 1.22 on

@@ -26,13 +26,44 @@ def test_the_demo_shows_its_spans_in_order_and_cleans_up():
     lines = [line for line in out.splitlines() if "trace=" in line]
     wanted = ["GET /fast 200", "GET /fast 200", "GET /slow 200", "GET /items/{id} 200", "GET /items/{id} 200", "GET /nowhere 404",
               "POST /broken 500", "GET /panic"]
+    lines, story = lines[:len(wanted)], lines[len(wanted):]
     assert len(lines) == len(wanted) and all(w in line for w, line in zip(wanted, lines)), out
-    assert all(re.search(r"\d+:\d+:\d+\.\d+ .*ms .*shop/shop-web-.*trace=[0-9a-f]{32}$", line) for line in lines), out
+    assert all(re.search(r"\d+:\d+:\d+\.\d+ .*ms .*shop/shop-web-.* server .*trace=[0-9a-f]{32} span=[0-9a-f]{16}$", line)
+               for line in lines), out
     times = [line.split()[0] for line in lines]
     assert times == sorted(times)
-    for word in ("/status", "/metrics", "8 produced, 8 exported, 0 dropped", "0xc000080004"):
+    for word in ("/status", "/metrics", "15 produced, 15 exported, 0 dropped", "0xc000081004"):
         assert word in out, word
+    assert_story(story, out)
     assert not leftovers(demo, out)
+
+
+# service, kind, name and status, and how deep it stands in the tree; a client's port is not known before.
+TREE = [(0, "shop-web", "server", "GET /orders/{id} 200"), (1, "shop-web", "client", "GET http://HOST/stock/7 200"),
+        (2, "shop-stock", "server", "GET /stock/{id} 200"), (3, "shop-stock", "client", "GET http://HOST/prices/7 200"),
+        (4, "shop-stock", "server", "GET /prices/{id} 200"), (1, "shop-web", "client", "POST http://HOST/reserve 201"),
+        (2, "shop-stock", "server", "POST /reserve 201")]
+
+
+def assert_story(lines, out):
+    """The spans of a request are one trace, their parents are the true ones, and the tree that is printed says the same."""
+    spans = [re.search(r"ms  (\S+) +\S+ +(server|client)  (.*?) +trace=(\w+) span=(\w+)(?: parent=(\w+))?$", line) for line in lines]
+    assert all(spans) and len({s[4] for s in spans}) == 1, out
+    by_id = {s[5]: s for s in spans}
+
+    def depth(s):
+        return 0 if s[6] is None else 1 + depth(by_id[s[6]])
+
+    def what(s):
+        return s[1], s[2], re.sub(r"127\.0\.0\.1:\d+", "HOST", s[3])
+
+    assert sorted((depth(s), *what(s)) for s in spans) == sorted(TREE), out
+    above = {what(s): what(by_id[s[6]]) for s in spans if s[6]}
+    for i, (deep, *one) in enumerate(TREE):
+        if deep:
+            assert above[tuple(one)] == next(tuple(t[1:]) for t in reversed(TREE[:i]) if t[0] == deep - 1), out
+    printed = re.findall(r"^ +\S+ms  ( *)(shop-\w+) (server|client)  (.*)$", out.split("the whole story")[1], re.M)
+    assert [(len(indent) // 3, *name, re.sub(r"127\.0\.0\.1:\d+", "HOST", operation)) for indent, *name, operation in printed] == TREE, out
 
 
 def test_ctrl_c_cleans_up(tmp_path):
@@ -45,7 +76,7 @@ def test_ctrl_c_cleans_up(tmp_path):
         until(lambda: "Ctrl-C" in out.read_text() or demo.poll() is not None, 60, "the demo waits for requests")
         port = re.search(r"program +http://127.0.0.1:(\d+), with /fast", out.read_text())[1]
         subprocess.run(["curl", "-s", f"http://127.0.0.1:{port}/fast?of=mine"], check=True, stdout=subprocess.DEVNULL)
-        until(lambda: out.read_text().count("trace=") == 9, 10, "a request of one's own is a line")
+        until(lambda: out.read_text().count("trace=") == 16, 10, "a request of one's own is a line")
         demo.send_signal(signal.SIGINT)
         demo.wait(15)
     finally:

@@ -102,7 +102,7 @@ static char *read_some(struct rig *r)
 	return text;
 }
 
-Test(stdout, a_line_holds_time_duration_service_pod_operation_and_trace)
+Test(stdout, a_line_holds_time_duration_service_pod_kind_operation_and_ids)
 {
 	struct attr attrs[SPAN_ATTRS_MAX];
 	struct span s = span_of("GET /items/{id}", attrs);
@@ -116,7 +116,28 @@ Test(stdout, a_line_holds_time_duration_service_pod_operation_and_trace)
 	cr_expect_str_eq(
 		read_some(&r),
 		"08:53:20.123     12.30ms  cart              shop/cart-6f7c-x2x                "
-		"GET /items/{id} 200                   trace=abcd0100000000000000000000000000\n");
+		"server  GET /items/{id} 200                   "
+		"trace=abcd0100000000000000000000000000 span=0200000000000000\n");
+	rig_close(&r);
+}
+
+Test(stdout, a_child_tells_its_parent_and_a_client_is_told_from_a_server)
+{
+	struct attr attrs[SPAN_ATTRS_MAX];
+	struct span s = span_of("GET", attrs);
+	const char *line;
+	struct rig r;
+
+	rig_open(&r, "--stdout-format=text");
+	s.kind = SPAN_CLIENT;
+	s.parent_id[0] = 7;
+	span_str(&s, "url.full", str_of("http://stock/items/7"));
+	span_int(&s, "http.response.status_code", 200);
+	cr_assert_eq(batch_add(r.batch, &s, r.plain), 0);
+	cr_expect_eq(send_all(&r).rejected, 0);
+	line = read_some(&r);
+	cr_expect(strstr(line, "  client  GET http://stock/items/7 200  "), "%s", line);
+	cr_expect(strstr(line, " span=0200000000000000 parent=0700000000000000\n"), "%s", line);
 	rig_close(&r);
 }
 
@@ -140,7 +161,7 @@ Test(stdout, columns_stay_aligned_and_a_path_stands_in_for_a_route)
 	for (int i = 0; i < 3; i++, line = next + 1) {
 		next = strchr(line, '\n');
 		*next = '\0';
-		cr_expect_eq(strstr(line, "trace=") - line, i ? 116 : 117,
+		cr_expect_eq(strstr(line, "trace=") - line, i ? 124 : 125,
 			     "the accent is one column of two bytes: %s", line);
 		if (i)
 			cr_expect(strstr(line, "hello             -   "), "%s", line);
