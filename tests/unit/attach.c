@@ -1,6 +1,7 @@
 /* Needs root: real uprobes on two functions of this program, traced as the library `toy`
  * (tests/bpf). */
 #include "toy_rig.h"
+#include <bpf/bpf.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -133,6 +134,48 @@ Test(attach, after_detaching_a_call_does_nothing_and_what_was_open_is_counted)
 	attach_detach(attach, list, 1);
 	cr_assert_eq(stat_get(ops_opt_out), 30);
 	cr_assert_eq(stat_get(events), 1);
+}
+
+/* A map of this process by its name, and its shape. */
+static int map_named(const char *name, struct bpf_map_info *info)
+{
+	for (int fd = 3; fd < 1000; fd++) {
+		uint32_t size = sizeof(*info);
+
+		memset(info, 0, size);
+		if (bpf_obj_get_info_by_fd(fd, info, &size) == 0 && info->key_size == 16 &&
+		    strcmp(info->name, name) == 0)
+			return fd;
+	}
+	return -1;
+}
+
+Test(attach, what_is_known_of_live_operations_goes_with_their_process)
+{
+	static const char *const maps[] = { "live", "contexts", "ctx_types", "started" };
+	uint16_t slot = 0;
+	struct attached *attached = follow(getpid(), &slot);
+	struct op_key mine = { .slot = slot, .id = 7 }, other = { .slot = slot + 1u, .id = 7 };
+	char value[512] = { 1 };
+	struct bpf_map_info info;
+
+	for (size_t i = 0; i < ARRAY_SIZE(maps); i++) {
+		int fd = map_named(maps[i], &info);
+
+		cr_assert_geq(fd, 0, "%s", maps[i]);
+		cr_assert_leq(info.value_size, sizeof(value));
+		cr_assert_eq(info.max_entries, i == 2 ? 4096u : 100u, "%s", maps[i]);
+		cr_assert_eq(bpf_map_update_elem(fd, &mine, value, BPF_ANY), 0);
+		cr_assert_eq(bpf_map_update_elem(fd, &other, value, BPF_ANY), 0);
+	}
+	attach_detach(attach, &attached, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(maps); i++) {
+		int fd = map_named(maps[i], &info);
+
+		cr_expect_neq(bpf_map_lookup_elem(fd, &mine, value), 0, "%s", maps[i]);
+		cr_expect_eq(bpf_map_lookup_elem(fd, &other, value), 0, "%s", maps[i]);
+	}
+	cr_expect_eq(stat_get(ops_opt_out), 0, "they are not operations of their own");
 }
 
 Test(attach, no_room_for_another_operation_is_counted)
