@@ -156,7 +156,7 @@ static __always_inline int begin(struct pt_regs *ctx, int xnet)
 	return 0;
 }
 
-/* func (t *Transport) roundTrip(req *Request) (*Response, error) */
+/* func (t *Transport) roundTrip(req *Request) (*Response, error), and ClientConn's RoundTrip */
 SEC("uprobe.multi")
 int net_http_client_begin(struct pt_regs *ctx)
 {

@@ -14,7 +14,7 @@
 		__VA_ARGS__, NULL                                                                  \
 	}
 
-enum { CALL, XNET_CALL, SEND };
+enum { CALL, XNET_CALL, SEND, CONN_CALL };
 
 static const struct go_probe probes[] = {
 	[CALL] = { .name = "call",
@@ -31,6 +31,11 @@ static const struct go_probe probes[] = {
 	[SEND] = { .name = "send http/1",
 		   .symbols = SYMBOLS("net/http.(*persistConn).roundTrip"),
 		   .enter = "net_http_client_send" },
+	[CONN_CALL] = { .name = "call on one connection",
+			.symbols = SYMBOLS("net/http.(*ClientConn).RoundTrip"), /* Go >= 1.26 */
+			.enter = "net_http_client_begin",
+			.leave = "net_http_client_end",
+			.results = 3 },
 };
 
 #define X(id, t, f) [F_##id] = { .type = (t), .field = (f) },
@@ -61,6 +66,10 @@ static const struct go_part parts[] = {
 		    F(ADDR_IP) | F(ADDR_PORT),
 	  .lost = "requests go out without a traceparent",
 	  .feature = FEATURE_PROPAGATION },
+	{ .name = "client (ClientConn)",
+	  .probes = P(CONN_CALL),
+	  .fields = COMMON,
+	  .lost = "no spans of requests that the program sends by net/http.ClientConn" },
 };
 
 /* The strings of a record, in the order in which they lie in it. */

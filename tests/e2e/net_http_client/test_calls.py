@@ -30,3 +30,9 @@ def test_urls_are_as_they_go_over_the_wire_without_secrets(caller):
         if "q" * 700 in url:
             url = url[:url.index("?") + 1 + 512]
         check_call(call, span, url=url)
+
+
+@pytest.mark.parametrize("version", ("1.26", "1.27"))
+def test_calls_on_one_connection_of_ones_own(rig, version):
+    """net/http.ClientConn, since Go 1.26: it does not pass the Transport."""
+    check(rig.caller(go=version).do("client conn #20"))
