@@ -48,7 +48,7 @@ int places_look(const char *proc_root, int pid, int fd, const struct plan *plan,
 		uint64_t *bias)
 {
 	struct look *l = calloc(1, sizeof(*l) + plan->nplaces * sizeof(l->offsets[0]));
-	struct stat st;
+	struct stat st = { 0 };
 	int err;
 
 	if (!l)

@@ -163,7 +163,7 @@ static int reg_number(ZydisRegister r)
 
 	if (whole < ZYDIS_REGISTER_RAX || whole > ZYDIS_REGISTER_R15)
 		return -1;
-	return whole - ZYDIS_REGISTER_RAX;
+	return (int)(whole - ZYDIS_REGISTER_RAX);
 }
 
 #define SP_NUMBER 4
