@@ -17,10 +17,10 @@ static __always_inline int is_served(struct go_str name)
 		return 0;
 	if (name.len == 12) /* http.request */
 		return t[0] == 0x7165722e70747468ULL && t[1] == 0x74736575;
-	if (name.len == 11) /* web.request, grpc.server */
+	if (name.len == 11) /* web.request, and the server of gRPC */
 		return (t[0] == 0x757165722e626577ULL && t[1] == 0x747365) ||
 		       (t[0] == 0x7265732e63707267ULL && t[1] == 0x726576);
-	/* http.server.request, grpc.server.request */
+	/* http.server.request, and the same of gRPC */
 	return name.len == 19 && (t[0] == 0x7265732e70747468ULL || t[0] == 0x7265732e63707267ULL) &&
 	       t[1] == 0x757165722e726576ULL && t[2] == 0x747365;
 }
