@@ -30,7 +30,8 @@ struct live_op {
 };
 
 /* The live operations of one goroutine, key {slot, goid}. Written by that goroutine's probes only,
- * read by all. */
+ * read by all; but an SDK's span of a request may begin on another goroutine (http.TimeoutHandler),
+ * while the one that serves it waits: it sets `covered` and the ids. */
 struct live {
 	struct live_op outer; /* the one that the goroutine serves */
 	struct live_op inner; /* the innermost call that it is in */

@@ -326,6 +326,7 @@ GO_APART int send(struct scratch *b, const struct go_slot *s, const struct op *o
 	*rec = (struct net_http_client_event){ .ev = op->ev,
 					       .request_size = op->length,
 					       .bits = op->bits };
+	go_leave_to_sdk(&rec->ev, 0);
 	rec->response_size = -1;
 	rec->ev.end_ns = bpf_ktime_get_boot_ns();
 	if (!r->p[1])

@@ -2,6 +2,7 @@
 import http.client
 import secrets
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,22 @@ class Sdk:
         self.agent.wait_traced(target.pid)
         return target
 
+    def of(self, target):
+        """All spans of that program, its own and ours, but those of its SDK's own requests to the collector."""
+        pid = str(target.pid)
+        return [s for s in self.collector.spans()
+                if (s.resource.get("program") == pid or s.resource.get("container.id") == target.container.id)
+                and not str(s.attrs.get("url.full")).endswith("/v1/traces")]
+
+    def index(self):
+        """{trace: spans} and {rid: traces} of all that arrived."""
+        traces, rids = defaultdict(list), defaultdict(set)
+        for s in self.collector.spans():
+            traces[s.trace_id].append(s)
+            rid = s.rid or str(s.attrs.get("url.full", "")).rpartition("rid=")[2]
+            rids[rid.partition(".")[0]].add(s.trace_id)
+        return traces, rids
+
     def ask(self, target, path, header=True):
         """One request; its rid, and the trace and parent that it was sent with."""
         rid, trace, parent = secrets.token_hex(6), secrets.token_hex(16), secrets.token_hex(8)
@@ -54,18 +71,20 @@ class Story:
     def __init__(self, sdk, target, path, rid, trace, parent):
         self.sdk, self.target, self.path, self.rid, self.trace, self.parent = sdk, target, path, rid, trace, parent
 
-    def all(self):
+    def all(self, index=None):
         """The spans of the request's trace, those that its leaves tell of, and all of the traces that these are in."""
+        if index:
+            return [s for trace in {self.trace, *index[1][self.rid]} for s in index[0][trace]]
         spans = self.sdk.collector.spans()
         mine = [s for s in spans if s.trace_id == self.trace or s.rid.split(".")[0] == self.rid or self.rid in str(s.attrs.get("url.full"))]
         traces = {s.trace_id for s in mine}
         return [s for s in spans if s.trace_id in traces]
 
-    def tree(self, n):
+    def tree(self, n, index=None):
         """{span: parent} by names, once n spans have arrived and no more: "sdk" spans by kind and name, ours by kind and mark."""
         until(lambda: len(self.all()) >= n, 15, lambda: f"{self.path}: {n} spans arrive: {self.told()}; "
               f"{self.sdk.agent.process_state(self.target.pid)}")
-        spans = self.all()
+        spans = self.all(index)
         names = {s.span_id: self.name(s) for s in spans}
         assert len(names) == len(spans), f"span ids occur twice: {self.told()}"
         names[self.parent] = "caller"

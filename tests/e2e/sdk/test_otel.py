@@ -1,5 +1,9 @@
 """A program with OpenTelemetry's SDK beside the agent: no operation is sent twice, every parent is the true one."""
+import random
+
 import pytest
+
+from harness.wait import until
 
 VERSIONS = ("1.19", "1.23", "1.26", "1.27")
 
@@ -39,6 +43,21 @@ def test_no_operation_is_sent_twice_and_every_parent_is_true(sdk, go):
     left = sum(3 * [*want].count("sdk server") + 3 * [*want].count("sdk client") for want in AUTO.values())
     assert state["sdk"]["operations_left_to_it"] == left, state["sdk"]
     assert state["sdk"]["operations_under_its_spans"] > 0, state["sdk"]
+
+
+def test_many_requests_at_a_time_are_not_mixed_up(sdk):
+    from concurrent.futures import ThreadPoolExecutor
+    target = sdk.otel()
+    paths = [path for path in AUTO for _ in range(25)]
+    random.Random(1).shuffle(paths)
+    with ThreadPoolExecutor(16) as pool:
+        stories = list(pool.map(lambda path: sdk.ask(target, path), paths))
+    spans = sum(len(AUTO[path]) for path in paths)
+    until(lambda: len(sdk.of(target)) >= spans, 30, lambda: f"{spans} spans arrive: {len(sdk.of(target))} did")
+    by_trace = sdk.index()
+    wrong = [(story.path, story.told()) for story in stories if story.tree(0, by_trace) != AUTO[story.path]]
+    assert not wrong, f"{len(wrong)}: {wrong[:5]}"
+    assert len(sdk.of(target)) == spans
 
 
 def test_a_program_that_never_installs_its_sdk_is_traced_as_any_other(sdk):
@@ -90,7 +109,6 @@ def test_always_sends_everything_and_still_has_true_parents(node, sdk_of):
 
 
 def test_never_leaves_a_program_with_an_sdk_alone_and_says_why(node, sdk_of):
-    from harness.wait import until
     sdk = sdk_of(node, sdk="never")
     target = sdk.otel(traced=False)
     until(lambda: "sdk: never" in sdk.agent.process_state(target.pid).get("reason", ""), 15,

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,7 +46,7 @@ func install() func(context.Context) error {
 	}
 	provider := trace.NewTracerProvider(trace.WithBatcher(exporter, trace.WithBatchTimeout(100*time.Millisecond)),
 		trace.WithSampler(trace.ParentBased(trace.TraceIDRatioBased(*ratio))),
-		trace.WithResource(resource.NewSchemaless(attribute.String("from", "sdk"))))
+		trace.WithResource(resource.NewSchemaless(attribute.String("from", "sdk"), attribute.String("program", strconv.Itoa(os.Getpid())))))
 	otel.SetTracerProvider(provider)
 	otel.SetTextMapPropagator(propagation.TraceContext{})
 	return provider.Shutdown
