@@ -186,3 +186,14 @@ def test_a_header_that_is_handed_on_is_not_the_calls_own(make):
     assert not clients["truth.Calls/U1108"]
     [inner] = servers["truth.Calls/U1108"]
     assert (inner.trace_id, inner.parent_id) == tuple(tp.split("-")[1:3])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("go, grpc, flavour", (("1.26", "1.85.0", "pie"), ("1.26", "1.85.0", "debug"), ("1.27", "1.77.0", "trimmed")))
+def test_other_ways_to_build(rig, go, grpc, flavour):
+    target = rig.run(program(go, grpc, flavour))
+    truths = order(target, [{"Kind": k, "Command": c, "Trace": parent()} for k in "USCB" for c in ("ok", "code 5", "plain")])
+    truths += order(target, [{"Kind": "U", "Method": "/truth.Calls/nowhere", "Target": "127.0.0.1:1"}])
+    spans = rig.spans(target, 2 * len(truths) - 1)
+    rpc.check(spans, truths[:-1])
+    rpc.check(spans, truths[-1:], served=False)
