@@ -13,6 +13,7 @@ from harness.wait import until
 
 TREES = TESTS / "e2e" / "parents" / "trees"
 CALLS = 10_000
+SLOW = pytest.mark.slow
 # Classes of calls (trees/main.go): whether `by` may be the parent, and whether there may be none.
 MAY_BE, MAY_LACK = {"exact", "known", "infer", "shared"}, {"none", "known", "infer", "shared", "late"}
 
@@ -97,7 +98,8 @@ class Trees:
 
 
 # golang.org/x/net: its own server and client; 0.62 with Go 1.27 hands over to net/http.
-@pytest.mark.parametrize("version, xnet", [*((v, "") for v in VERSIONS), ("1.19", "v0.17.0"), ("1.26", "v0.38.0"), ("1.27", "v0.62.0")])
+@pytest.mark.parametrize("version, xnet", [*(pytest.param(v, "", marks=SLOW if v in ("1.21", "1.23") else ()) for v in VERSIONS),
+                                           pytest.param("1.19", "v0.17.0", marks=SLOW), ("1.26", "v0.38.0"), ("1.27", "v0.62.0")])
 def test_exported_trees_are_the_true_ones(rig, version, xnet):
     trees = Trees(*rig.trees(version, CALLS, xnet=xnet))
     trees.check()
