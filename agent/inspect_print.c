@@ -197,6 +197,30 @@ static size_t parts_whole(const struct plan_lib *l)
 	return n;
 }
 
+/* An SDK of which the binary has neither a module nor a function. */
+static bool sdk_absent(const struct plan_lib *l)
+{
+	for (size_t k = 0; k < l->lib->nprobes; k++)
+		if (l->funcs[k].name)
+			return false;
+	return l->lib->sdk && !l->version[0] && !parts_whole(l);
+}
+
+/* Most programs have none: the names say all. */
+static void text_absent_sdks(FILE *f, const struct plan *p)
+{
+	const char *before = "\ntracing SDKs that are not in the binary: ";
+
+	for (size_t i = 0; i < p->nlibs; i++) {
+		if (!sdk_absent(&p->libs[i]))
+			continue;
+		(void)fprintf(f, "%s%s", before, p->libs[i].lib->sdk->name);
+		before = ", ";
+	}
+	if (*before == ',')
+		(void)fputc('\n', f);
+}
+
 void inspect_text(FILE *f, const struct inspect *in)
 {
 	size_t any = 0;
@@ -205,15 +229,18 @@ void inspect_text(FILE *f, const struct inspect *in)
 	for (size_t i = 0; i < in->plan->nlibs; i++) {
 		const struct plan_lib *l = &in->plan->libs[i];
 
+		if (sdk_absent(l))
+			continue;
 		any += parts_whole(l);
 		(void)fprintf(f,
-			      "\n%s: %zu of %zu parts can be traced (without those that "
-			      "the program does not use nothing is lost)\n",
+			      "\n%s: %zu of %zu parts can be traced (one that the program "
+			      "does not use is no loss)\n",
 			      l->lib->name, parts_whole(l), l->lib->nparts);
 		text_parts(f, l);
 		text_functions(f, in->plan, i);
 		text_fields(f, l);
 	}
+	text_absent_sdks(f, in->plan);
 	if (!any)
 		(void)fputs("\nNothing in this program can be traced: it uses none of the "
 			    "libraries that spoor knows.\n",

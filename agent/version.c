@@ -45,7 +45,12 @@ static void print_text(void)
 	       *SPOOR_REVISION ? " (" : "", SPOOR_REVISION, *SPOOR_REVISION ? ")" : "",
 	       version_arch(), version_libbpf(), curl_version_info(CURLVERSION_NOW)->version);
 	lib_foreach (l)
-		printf(" %s", (*l)->name);
+		if (!(*l)->sdk)
+			printf(" %s", (*l)->name);
+	printf("\ntells tracing SDKs:");
+	lib_foreach (l)
+		if ((*l)->sdk)
+			printf(" %s", (*l)->name);
 	(void)putchar('\n');
 }
 

@@ -110,6 +110,19 @@ Test(inspect, text_names_version_functions_fields_and_where_they_come_from,
 	cr_assert_neq(strstr(out, "is not in the binary"), NULL, "what is missing is told");
 }
 
+Test(inspect, sdks_that_a_program_does_not_have_are_one_line, .init = cr_redirect_stdout)
+{
+	const char *out, *line;
+
+	cr_assert_eq(run_bin("go1.26", NULL), 0);
+	out = stdout_all();
+	line = strstr(out, "\ntracing SDKs that are not in the binary: ");
+	cr_assert_neq(line, NULL, "%s", out);
+	cr_expect_neq(strstr(line, "OpenTelemetry"), NULL, "%s", line);
+	cr_expect_null(strstr(out, "\notel_sdk: "), "%s", out);
+	cr_expect_neq(strstr(out, "\nnet_http: "), NULL, "%s", out);
+}
+
 Test(inspect, json_holds_the_same_for_programs, .init = cr_redirect_stdout)
 {
 	json_error_t error;
