@@ -433,16 +433,30 @@ GO_APART int go_cover(struct event *ev, __u64 itab, __u64 data)
 	return 1;
 }
 
+/* Whether that span is the caller of what goroutine ev->goid serves, whatever lies between that and
+ * ev: spans of an SDK, another call, a trace of the program's own. */
+static __always_inline int is_callers(const struct event *ev, __u64 span)
+{
+	const struct live *l = live_of(ev->cookie.slot, ev->goid);
+
+	return l && l->outer.active & LIVE_KIND && id_of(l->outer.parent_id) == span;
+}
+
 /* The program puts ids of its own (`own`: trace, its span as the parent, flags) onto the wire with
  * the call that ev is about to be, after go_parent() and go_identify(): they are those of the span.
- * They are not its own if they are its parent's, or that one's parent's: a proxy hands on the
- * header that it got, and whose span that is, is not for us to say. True: such a call has no span.
+ * They are not its own if they are its parent's, or that one's parent's, or those that the request
+ * came with: a proxy hands on the header that it got, and whose span that is, is not for us to say.
+ * True: such a call has no span.
  */
 static __always_inline int go_take_own(struct event *ev, const struct event *own,
 				       const struct go_slot *s)
 {
 	__u64 span = id_of(own->parent_id);
 
+	if (is_callers(ev, span)) {
+		count(ops_forwarded);
+		return 1;
+	}
 	if (ev->flags & EVENT_LOCAL && id_of(ev->trace_id) == id_of(own->trace_id) &&
 	    id_of(ev->trace_id + 8) == id_of(own->trace_id + 8)) {
 		if (ev->sdk & SDK_PARENT && span == id_of(ev->parent_id))

@@ -5,12 +5,17 @@
 #include "base/stats.h"
 
 #include <stdarg.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
 #define LINE_MAX_BYTES 2048 /* one write(2), so lines of different threads never mix */
+/* Who reads the log may stand still (a full disk, a stopped terminal): then lines are dropped, or
+ * the thread that writes one would stand still as well, with the locks that it holds. */
+#define READER_MS      200
 
 static const char *const names[] = { "error", "warn", "info", "debug" };
 static enum log_level least = LOG_INFO;
@@ -121,6 +126,24 @@ void log_setup_config(const struct config *cfg)
 	log_setup(level, strcmp(cfg->log_format, "json") == 0);
 }
 
+/* A pipe that is said to be writable takes a line of at most PIPE_BUF bytes at once, if nobody else
+ * of us writes one in between. The reader is waited for once, until it reads again. */
+static void put_line(const char *line, size_t n)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards stuck, and see above */
+	static bool stuck;
+	struct pollfd fd = { .fd = STDERR_FILENO, .events = POLLOUT };
+	ssize_t written = -1;
+
+	(void)pthread_mutex_lock(&lock);
+	stuck = poll(&fd, 1, stuck ? 0 : READER_MS) == 0;
+	if (!stuck)
+		written = write(STDERR_FILENO, line, n);
+	(void)pthread_mutex_unlock(&lock);
+	if (written < 0) /* there is nobody to tell */
+		stat_add(log_lost, 1);
+}
+
 void log_write(enum log_level level, const char *fmt, ...)
 {
 	char message[1024], line[LINE_MAX_BYTES], stamp[32];
@@ -140,8 +163,7 @@ void log_write(enum log_level level, const char *fmt, ...)
 			     stamp, names[level]);
 	n += log_escape(line + n, sizeof(line) - n - 4, message);
 	n += (size_t)snprintf(line + n, sizeof(line) - n, "%s", as_json ? "\"}\n" : "\"\n");
-	if (write(STDERR_FILENO, line, n) < 0)
-		return; /* there is nobody left to tell */
+	put_line(line, n);
 }
 
 bool log_allow(struct log_limit *limit, uint64_t *skipped)

@@ -100,6 +100,7 @@
 	X(log_warn, COUNTER, "log_messages_total", "level=\"warn\"", "")                          \
 	X(log_info, COUNTER, "log_messages_total", "level=\"info\"", "")                          \
 	X(log_debug, COUNTER, "log_messages_total", "level=\"debug\"", "") \
+	X(log_lost, COUNTER, "log_messages_lost_total", "", "Log messages that nobody took: stderr is closed, or whoever reads it stands still") \
 	KERNEL_STATS(X)
 
 /* id, family without "spoor_", labels, help, upper bounds in seconds (at most HISTOGRAM_BOUNDS; +Inf is added). */

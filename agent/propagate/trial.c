@@ -20,6 +20,7 @@
 #define MESSAGES    160
 #define MESSAGE_MAX 9400
 #define WAIT_MS     1000
+#define SILENT_MAX  5 /* such waits in a row, with nothing to read and no room to write */
 
 /* No process has this slot. */
 static const struct propagate_socket nobody = { .slot = UINT32_MAX, .generation = 1 };
@@ -165,18 +166,31 @@ static int take_some(const struct pair *pair, struct arrival *a)
 	return compare(a) ? 1 : -1;
 }
 
-/* Writes as Go does: what was not taken is written again. 0, or -1: see above. */
+/* Writes as Go does: what was not taken is written again. 0, or -1: damaged, or it goes nowhere. */
 static int write_all(const struct pair *pair, const char *bytes, size_t n, struct arrival *a)
 {
+	int silent = 0;
+
 	for (size_t at = 0; at < n;) {
 		ssize_t w = write(pair->client, bytes + at, n - at);
 
 		if (w > (ssize_t)(n - at) || (w < 0 && errno != EAGAIN))
 			return -1;
-		if (w > 0)
+		if (w > 0) {
 			at += (size_t)w;
-		else if (take_some(pair, a) < 0)
+			continue;
+		}
+		switch (take_some(pair, a)) {
+		case 1:
+			silent = 0;
+			break;
+		case 0:
+			if (++silent == SILENT_MAX)
+				return -1;
+			break;
+		default:
 			return -1;
+		}
 	}
 	return 0;
 }

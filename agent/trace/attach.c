@@ -350,6 +350,7 @@ int attach_process(struct attached **out, struct attach *a, const struct plan *p
 		   uint8_t sdk, size_t *nprobes, const char **why)
 {
 	__attribute__((cleanup(free_attached))) struct attached *t = calloc(1, sizeof(*t));
+	struct attached *failed;
 	int err;
 
 	*why = "no memory";
@@ -371,8 +372,8 @@ int attach_process(struct attached **out, struct attach *a, const struct plan *p
 		err = hang(a, t, p, exe_path, generation, nprobes);
 	if (err) {
 		*why = err == -ENODATA ? "nothing to trace in it" : core_link_text(err);
-		attach_silence(a, t);
-		stop_propagating(a, t);
+		failed = take(t);
+		attach_detach(a, &failed, 1); /* the slot's next process finds nothing of it */
 		return err;
 	}
 	*why = NULL;

@@ -50,7 +50,8 @@ static void hang_trials(struct links *l, const struct core *core, const struct p
 
 	if (!process->trials || collect(p, process, true, &l->trials))
 		return;
-	l->exe = open(process->exe_path, O_RDONLY | O_CLOEXEC);
+	/* Enough for the kernel to find the file by, and asks its file system nothing. */
+	l->exe = open(process->exe_path, O_PATH | O_CLOEXEC);
 	err = l->exe < 0 ? -errno : links_trial(l, core, true);
 	if (err)
 		log_debug("attach: process %d has no trial probes: %s", l->pid, strerror(-err));

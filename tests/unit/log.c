@@ -44,6 +44,27 @@ Test(log, lower_levels_are_counted_and_not_written)
 	cr_assert_str_not_empty(line_of(LOG_DEBUG, false, LOG_DEBUG, "x"));
 }
 
+Test(log, a_reader_that_stands_still_costs_lines_and_not_the_thread, .timeout = 20)
+{
+	uint64_t before = stat_get(log_lost), lost;
+	int fds[2], saved = dup(STDERR_FILENO);
+	char text[1000], sink[65536];
+
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	cr_assert_eq(pipe(fds), 0);
+	(void)dup2(fds[1], STDERR_FILENO);
+	log_setup(LOG_INFO, false);
+	for (int i = 0; i < 1000; i++)
+		log_write(LOG_INFO, "%s", text);
+	lost = stat_get(log_lost) - before;
+	cr_expect(lost > 800 && lost < 1000, "%lu", (unsigned long)lost);
+	cr_expect(read(fds[0], sink, sizeof(sink)) > 0);
+	log_write(LOG_INFO, "%s", text);
+	(void)dup2(saved, STDERR_FILENO);
+	cr_assert_eq(stat_get(log_lost) - before, lost, "it reads again, and is told again");
+}
+
 Test(log, hostile_text_stays_one_line_inside_its_quotes)
 {
 	char *line =

@@ -77,6 +77,7 @@ GO_SCRATCH(grpc_scratch, struct scratch)
  * Apart, as what begins an operation needs its stack for the walk over contexts. */
 GO_APART int op_make(struct scratch *b, __u32 kind)
 {
+	struct go_g g = {};
 	struct op *op;
 
 	if (!b)
@@ -87,6 +88,10 @@ GO_APART int op_make(struct scratch *b, __u32 kind)
 		count(ops_new_begin);
 		if (kind == GRPC_OF_SERVER)
 			(void)go_unlend(&op->ev, 0);
+		if (op->active == OP_ENTERED) {
+			g.goid = op->ev.goid;
+			go_leave(&op->ev, &g, &op->entered);
+		}
 	}
 	return kind == GRPC_OF_SERVER ? share_put(&grpc_server_ops, &b->k, &op_zero)
 				      : share_put(&grpc_client_ops, &b->k, &op_zero);

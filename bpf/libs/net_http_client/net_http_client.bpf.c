@@ -98,6 +98,16 @@ static __always_inline __s64 request_length(const struct go_buf *req, const stru
 	return n || !go_u64(req, s->at[F_REQ_BODY]) ? n : -1;
 }
 
+/* A call whose end was not seen, of a goroutine that may be gone: nobody else would take its mark
+ * away. */
+static __always_inline void left_behind(const struct op *op)
+{
+	struct go_g g = { .goid = op->ev.goid };
+
+	if (!op->silent)
+		go_leave(&op->ev, &g, &op->entered);
+}
+
 static __always_inline int begin_in(struct pt_regs *ctx, const struct go_slot *s, struct cookie c,
 				    struct scratch *b, int xnet)
 {
@@ -119,6 +129,7 @@ static __always_inline int begin_in(struct pt_regs *ctx, const struct go_slot *s
 		if (xnet && open->ev.goid == b->g.goid && open->depth < b->g.depth)
 			return 0;
 		count(ops_new_begin);
+		left_behind(open);
 	}
 	if (go_read_struct(&b->buf, s->at[F_REQ_SIZE], GO_P2(ctx))) {
 		count(ops_unreadable);

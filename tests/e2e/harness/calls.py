@@ -45,7 +45,7 @@ class Caller:
         program's own, and calls that hand on ids which others have put on the wire."""
         before = len(self.client_spans())
         calls = self.run(case, timeout)
-        real = [c for c in calls if not c["url"].startswith("shop:") and c["case"] != "via forward"]
+        real = [c for c in calls if not c["url"].startswith("shop:") and c["case"] not in ("via forward", "via proxy")]
         until(lambda: len(self.client_spans()) - before >= len(real), 20,
               lambda: f"{len(real)} spans of {case!r} arrive ({len(self.client_spans()) - before} did); dropped {self.agent.dropped()}")
         spans = {}

@@ -1,4 +1,6 @@
 """Parents of calls, and ids that the program puts on the wire itself (field case 5)."""
+import re
+
 import pytest
 
 from harness.calls import check
@@ -34,15 +36,14 @@ def test_calls_of_a_handler_are_its_children_and_own_ids_win(caller):
     def servers():
         return {s.parent_id: s for s in caller.spans() if s.kind == SERVER and s.attrs.get("url.path") == "/via"}
     outer = [(call, span) for call, span in pairs if call["case"] == "to via"]
-    assert len(outer) == 80
+    assert len(outer) == 100
     until(lambda: all(span.span_id in servers() for _, span in outer), 10, "servers' spans of all calls")
     kinds = set()
     for call, span in outer:
         server, (inner, child) = servers()[span.span_id], by_id.get(call["id"] + ".1", (None, None))
         assert (span.trace_id, span.span_id) == header_ids(call) and server.trace_id == span.trace_id
         if not inner:
-            kinds.add("forward")
-            assert "how=forward" in call["url"]
+            kinds.add(re.search("how=([a-z]+)", call["url"])[1])
             continue
         kinds.add(inner["case"])
         if inner["case"] == "via other":
@@ -51,5 +52,5 @@ def test_calls_of_a_handler_are_its_children_and_own_ids_win(caller):
         assert (child.trace_id, child.parent_id) == (server.trace_id, server.span_id)
         if inner["case"] == "via own":
             assert (child.trace_id, child.span_id) == header_ids(inner)
-    assert kinds == {"via context", "via own", "via other", "forward"}
-    assert caller.agent.metrics()['spoor_operations_skipped_total{reason="ids_of_another"}'] >= 20
+    assert kinds == {"via context", "via own", "via other", "forward", "proxy"}
+    assert caller.agent.metrics()['spoor_operations_skipped_total{reason="ids_of_another"}'] >= 40

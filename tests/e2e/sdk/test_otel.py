@@ -22,6 +22,8 @@ AUTO = {
                     "server after": None},
     "/bare/manual": {"server": "caller", "sdk internal": None, "client manual": "sdk internal", "client below": "sdk internal",
                      "client after": "server", "server manual": None, "server below": None, "server after": None},
+    "/sdk/proxy": {"sdk server": "caller", "server proxy": "caller"},
+    "/bare/proxy": {"server": "caller", "server proxy": "caller"},
     "/sdk/client": {"sdk server": "caller", "sdk client": "sdk server", "server client": None},
     "/sdk/background": {"sdk server": "caller", "client background": "sdk server", "server background": None},
     "/sdk/goroutine": {"sdk server": "caller", "client started": "sdk server", "server started": None},

@@ -19,6 +19,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"reflect"
@@ -187,6 +188,13 @@ func via(w http.ResponseWriter, r *http.Request) {
 	req := request("GET", plain+"/x?cid="+r.URL.Query().Get("cid")+".1", nil).WithContext(r.Context())
 	got := r.Header.Get("Traceparent")
 	switch how {
+	case "proxy": // which copies all headers
+		to, _ := url.Parse(plain)
+		r.URL.Path, r.URL.RawQuery = "/x", req.URL.RawQuery
+		proxy := httputil.NewSingleHostReverseProxy(to)
+		proxy.Transport = client("via proxy", h1).Transport
+		proxy.ServeHTTP(w, r)
+		return
 	case "forward":
 		req.Header = r.Header.Clone()
 	case "own":
@@ -495,7 +503,7 @@ var cases = map[string]func(n int){
 	},
 	"via": func(n int) {
 		for i := 0; i < n; i++ {
-			for _, how := range []string{"context", "forward", "own", "other"} {
+			for _, how := range []string{"context", "forward", "proxy", "own", "other"} {
 				req := request("GET", tag(plain+"/via?how="+how), nil)
 				req.Header.Set("Traceparent", header())
 				drain(client("to via", h1).Do(req))

@@ -10,6 +10,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/signal"
 	"strconv"
@@ -68,6 +70,8 @@ func call(ctx context.Context, client *http.Client, rid, mark string) {
 
 func handle(w http.ResponseWriter, r *http.Request) {
 	ctx, rid := r.Context(), r.URL.Query().Get("rid")
+	sc := api.SpanContextFromContext(ctx)
+	w.Header().Set("X-Span", sc.TraceID().String()+"-"+sc.SpanID().String())
 	switch strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/sdk"), "/bare") {
 	case "/none":
 	case "/plain": // a client without instrumentation
@@ -96,6 +100,10 @@ func handle(w http.ResponseWriter, r *http.Request) {
 		cancel()
 		span.End()
 		call(ctx, plain, rid, "after")
+	case "/proxy": // the caller's header is handed on
+		to, _ := url.Parse(self)
+		r.URL.Path, r.URL.RawQuery = "/leaf", "rid="+rid+".proxy"
+		httputil.NewSingleHostReverseProxy(to).ServeHTTP(w, r)
 	case "/client": // a client's span by hand: the call is its operation
 		inner, span := otel.Tracer("by-hand").Start(ctx, "GET leaf", api.WithSpanKind(api.SpanKindClient))
 		call(inner, plain, rid, "client")
@@ -103,8 +111,6 @@ func handle(w http.ResponseWriter, r *http.Request) {
 	default:
 		w.WriteHeader(404)
 	}
-	sc := api.SpanContextFromContext(ctx)
-	w.Header().Set("X-Span", sc.TraceID().String()+"-"+sc.SpanID().String())
 }
 
 func main() {
