@@ -302,6 +302,28 @@ class Bench:
         self.row("agent CPU per 1,000 requests exported", f"{median(ms):.1f} ms ({spread(ms, 1)})", "<= 6 ms", PEERS["agent"] + " ms", median(ms) <= 6)
         self.row("spans at the collector per request", f"{median(arrived):.4f}", "1", "0.98-1", abs(median(arrived) - 1) < 0.001)
 
+    def m_client(self):
+        """The load generator's own calls (net/http's client, HTTP/1, keep-alive) to a server that is not traced."""
+        knob = "/proc/sys/kernel/bpf_stats_enabled"
+        sink, app = self.sink(), self.app()
+        old, hits, us = open(knob).read(), [], []
+        agent = self.agent(sink, "*/load")
+        try:
+            open(knob, "w").write("1")
+            for _ in range(3):
+                a, spans = self.bpf_runs(agent), self.metric(agent, "spoor_spans_produced_total")
+                self.paced(app.url, self.o.seconds)
+                time.sleep(1.5)
+                b = self.bpf_runs(agent)
+                calls = self.metric(agent, "spoor_spans_produced_total") - spans
+                hits.append((b[0] - a[0]) / calls)
+                us.append((b[1] - a[1]) / calls / 1000)
+        finally:
+            open(knob, "w").write(old)
+        self.stop(agent), self.stop(app), self.stop(sink)
+        self.row("probe hits per HTTP/1 client call", f"{median(hits):.2f}", "2", "", median(hits) < 2.05)
+        self.row("BPF time per HTTP/1 client call, at 2,000/s", f"{median(us):.2f} us ({spread(us)})", "-")
+
     def m_grpc(self):
         """A server that echoes, 64 connections: hits and BPF time a call, and what is kept of two empty probes."""
         sink, port = self.sink(), free_port()
@@ -432,7 +454,7 @@ class Bench:
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     modes = [m[2:] for m in dir(Bench) if m.startswith("m_")]
-    order = ["hits", "max", "paced", "grpc", "memory", "first", "analysis", "alloc"]
+    order = ["hits", "max", "paced", "client", "grpc", "memory", "first", "analysis", "alloc"]
     ap.add_argument("--agent", default=os.path.join(ROOT, "build/release/spoor"))
     ap.add_argument("-m", "--modes", default=",".join(order), help=f"of {', '.join(sorted(modes))}")
     ap.add_argument("-r", "--rounds", type=int, default=5)
