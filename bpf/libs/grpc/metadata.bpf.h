@@ -41,8 +41,15 @@ GO_APART __u64 find_metadata(struct learned *l, __u64 ctx, __u32 steps, int outg
 	for (__u32 i = 0; i < 16 && i < steps; i++) {
 		struct go_type t;
 
-		if (!ctx || go_read(w, sizeof(w), ctx))
+		if (!ctx)
 			return 0;
+		if (go_read(w, sizeof(w), ctx)) {
+			/* Not a valueCtx: one whose end nobody has touched yet, see
+			 * go_read_struct(). */
+			w[2] = w[4] = 0;
+			if (go_read(w, 16, ctx))
+				return 0;
+		}
 		if (w[4] && w[4] == type)
 			return w[5];
 		if (w[2] > 4096 && w[4] > 4096 && !type && !go_read(&t, 24, w[2]) &&
