@@ -197,22 +197,13 @@ static size_t parts_whole(const struct plan_lib *l)
 	return n;
 }
 
-/* An SDK of which the binary has neither a module nor a function. */
-static bool sdk_absent(const struct plan_lib *l)
-{
-	for (size_t k = 0; k < l->lib->nprobes; k++)
-		if (l->funcs[k].name)
-			return false;
-	return l->lib->sdk && !l->version[0] && !parts_whole(l);
-}
-
 /* Most programs have none: the names say all. */
 static void text_absent_sdks(FILE *f, const struct plan *p)
 {
 	const char *before = "\ntracing SDKs that are not in the binary: ";
 
 	for (size_t i = 0; i < p->nlibs; i++) {
-		if (!sdk_absent(&p->libs[i]))
+		if (!plan_sdk_absent(&p->libs[i]))
 			continue;
 		(void)fprintf(f, "%s%s", before, p->libs[i].lib->sdk->name);
 		before = ", ";
@@ -229,7 +220,7 @@ void inspect_text(FILE *f, const struct inspect *in)
 	for (size_t i = 0; i < in->plan->nlibs; i++) {
 		const struct plan_lib *l = &in->plan->libs[i];
 
-		if (sdk_absent(l))
+		if (plan_sdk_absent(l))
 			continue;
 		any += parts_whole(l);
 		(void)fprintf(f,

@@ -127,8 +127,11 @@ static json_t *libraries_json(const struct worker_result *r, const struct count 
 
 	for (size_t i = 0; i < lib_count() && i < LIBS_MAX; i++) {
 		const struct lib *lib = lib_at(i);
-		json_t *probes = json_array();
+		json_t *probes;
 
+		if (r->absent[i])
+			continue;
+		probes = json_array();
 		for (size_t k = 0; k < lib->nprobes; k++)
 			if (r->probes[i] >> k & 1 && r->outcome == WORKER_TRACED)
 				(void)json_array_append_new(probes,

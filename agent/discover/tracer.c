@@ -169,6 +169,9 @@ static void describe(const struct tracer *t, const struct plan *plan, struct wor
 		out->disabled[i] = t->attach ? attach_lib_disabled(t->attach, i) : NULL;
 		out->parts[i] = out->disabled[i] ? 0 : p->parts;
 		out->probes[i] = out->disabled[i] ? 0 : p->probes;
+		out->absent[i] = plan_sdk_absent(p);
+		if (out->absent[i])
+			continue;
 		for (size_t part = 0; part < p->lib->nparts && out->nlacks < WORKER_LACKS_MAX;
 		     part++) {
 			struct worker_lack *lack = &out->lacks[out->nlacks];

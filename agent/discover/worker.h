@@ -58,6 +58,7 @@ struct worker_result {
 	size_t nprobes;                 /* places hooked */
 	uint32_t parts[LIBS_MAX];       /* bit n: part n of the library is whole in this binary */
 	uint32_t probes[LIBS_MAX];      /* bit n: probe n of the library is attached */
+	bool absent[LIBS_MAX];          /* an SDK that the program does not have: not told of */
 	const char *disabled[LIBS_MAX]; /* why the library is not traced anywhere, a static text, or
 					   NULL */
 	struct worker_lack lacks[WORKER_LACKS_MAX];

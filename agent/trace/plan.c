@@ -343,6 +343,14 @@ void plan_free(struct plan **p)
 	free(take(*p));
 }
 
+bool plan_sdk_absent(const struct plan_lib *p)
+{
+	for (size_t k = 0; k < p->lib->nprobes; k++)
+		if (p->funcs[k].name)
+			return false;
+	return p->lib->sdk && !p->version[0] && !p->parts;
+}
+
 static const char *feature_name(uint32_t feature)
 {
 	return feature & FEATURE_PROPAGATION ? "propagation" : "a feature";

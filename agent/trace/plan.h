@@ -64,6 +64,9 @@ void plan_free(struct plan **p);
 /* Whether the probes can read the library's field i in this binary: it was found, and no further
  * into its struct than they read. */
 bool plan_has_field(const struct plan_lib *p, size_t i);
+/* Whether the library is an SDK of which the binary has neither a module nor a function, as most
+ * have none: nothing of it is missing. */
+bool plan_sdk_absent(const struct plan_lib *p);
 /* What keeps a part from being whole, one clause: "function net/http.(*conn).serve is not in the
  * binary". Returns buf, "" for a whole part. */
 const char *plan_missing(const struct plan_lib *p, size_t part, char *buf, size_t size);

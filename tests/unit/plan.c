@@ -313,6 +313,9 @@ Test(plan, of_an_sdk_the_probes_learn_the_types_of_its_spans_in_that_binary)
 		cr_assert_eq(with->slot.sdk.none, types[1], "%s", found.gl_pathv[i]);
 		cr_assert_eq(with->slot.sdk.span_at, goid);
 		cr_assert_eq(without->slot.sdk.span, 0, "%s", found.gl_pathv[i]);
+		cr_assert(plan_sdk_absent(&without->libs[0]), "nothing of it is there");
+		cr_assert_not(plan_sdk_absent(&with->libs[1]));
+		cr_assert_not(plan_sdk_absent(&with->libs[0]), "none, but what lacks is told");
 	}
 	globfree(&found);
 }

@@ -4,6 +4,7 @@
 #include "discover/pod.h"
 #include "discover/roster.h"
 #include "discover/worker.h"
+#include "trace/lib.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -85,6 +86,23 @@ Test(status, a_process_is_shown_with_its_pod_container_state_and_reason)
 	cr_expect_str_eq(text(j, "go_version"), "go1.26.8");
 	cr_expect_eq(json_integer_value(json_object_get(j, "probes")), 3);
 	cr_expect(json_is_null(json_object_get(j, "last_event")));
+}
+
+Test(status, an_sdk_that_the_program_does_not_have_is_not_told_of)
+{
+	struct entry *e = add(42, "/app/server");
+	const json_t *libs, *one;
+	size_t i, sdks = 0;
+
+	roster_set(roster, e, ROSTER_TRACED, "yes");
+	e->result = calloc(1, sizeof(*e->result));
+	e->result->outcome = WORKER_TRACED;
+	for (i = 0; i < lib_count(); i++)
+		sdks += e->result->absent[i] = lib_at(i)->sdk;
+	cr_assert(sdks);
+	libs = json_object_get(append("processes", 0), "libraries");
+	cr_expect_eq(json_array_size(libs), lib_count() - sdks);
+	json_array_foreach(libs, i, one) cr_expect_null(strstr(text(one, "name"), "_sdk"));
 }
 
 Test(status, every_pod_is_shown_with_its_reason_and_the_number_of_its_processes)
