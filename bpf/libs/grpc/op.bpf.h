@@ -6,7 +6,7 @@
 #include "go_exit.bpf.h"
 #include "go_header.bpf.h"
 #include "grpc.h"
-#include "parent.bpf.h"
+#include "own.bpf.h"
 
 /* struct op.active */
 #define OP_OPEN    1

@@ -7,7 +7,7 @@
 #include "go_exit.bpf.h"
 #include "go_header.bpf.h"
 #include "go_type.bpf.h"
-#include "parent.bpf.h"
+#include "own.bpf.h"
 
 /* One call, from its begin to its end: both on one goroutine. Transports may call each other (a
  * registered protocol, x/net's below net/http's), so the call is also known by how deep in the

@@ -29,6 +29,21 @@ def test_ids_that_the_program_sends_itself_are_those_of_the_span(caller):
         assert (span.trace_id, span.span_id) == header_ids(call) and not span.parent_id
 
 
+def test_ids_that_the_program_sends_again_are_those_of_the_first_call(caller):
+    first = {}
+    for call, span in check(caller.do("own ids again #20")):
+        trace, sent = header_ids(call)
+        assert span.trace_id == trace
+        if sent not in first:
+            first[sent] = span
+            assert span.span_id == sent and not span.parent_id
+        else:
+            assert span.span_id != sent and span.parent_id == sent
+    assert len(first) == 20
+    ids = [span.span_id for span in caller.client_spans()]
+    assert len(ids) == len(set(ids))
+
+
 def test_calls_of_a_handler_are_its_children_and_own_ids_win(caller):
     pairs = check(caller.do("via #20"))
     by_id = {call["id"]: (call, span) for call, span in pairs}

@@ -501,6 +501,17 @@ var cases = map[string]func(n int){
 			drain(client("own ids", h1).Do(req))
 		}
 	},
+	// The same header again: by redirects, and by the program.
+	"own ids again": func(n int) {
+		for i := 0; i < n; i++ {
+			sent := header()
+			for _, u := range []string{plain + "/r?hops=2", plain + "/again"} {
+				req := request("GET", tag(u), nil)
+				req.Header.Set("Traceparent", sent)
+				drain(client("own ids again", h1).Do(req))
+			}
+		}
+	},
 	"via": func(n int) {
 		for i := 0; i < n; i++ {
 			for _, how := range []string{"context", "forward", "proxy", "own", "other"} {
