@@ -99,6 +99,9 @@ class Demo:
 
     def __init__(self, folder):
         self.folder, self.undo = Path(folder), []
+        # Some containers' root has no NET_ADMIN: all but propagation works there.
+        self.net_admin = bool(effective_capabilities(os.getpid()) >> 12 & 1)
+        self.capabilities = CHART_CAPABILITIES + (("net_admin",) if self.net_admin else ())
 
     def later(self, fn):
         self.undo.append(fn)
@@ -127,7 +130,7 @@ class Demo:
         self.agent = Agent(self.folder, {
             "kubelet.source": "kubelet", "kubelet.endpoint": kubelet.url, "kubelet.token_file": self.folder / "token",
             "kubelet.tls.mode": "ca", "kubelet.tls.ca_file": certs.ca.cert, "exporters": ["stdout"], "stdout.format": "text",
-            "batch.delay": "200ms", "propagation": "headers"}, CHART_CAPABILITIES + ("net_admin",), on_line=lambda line: say("  " + line))
+            "batch.delay": "200ms", "propagation": "headers"}, self.capabilities, on_line=lambda line: say("  " + line))
         self.later(self.agent.kill)
         self.agent.start()
         self.agent.wait_traced(self.stock.pid)
@@ -150,7 +153,7 @@ class Demo:
             probes = agent.process_state(what.pid).get("probes", "?")
             say(f"program   {Path(what.argv[0]).name}, pid {what.pid}, stripped, nothing added; {probes} probes in it")
         say(f"agent     pid {agent.pid}, capabilities {effective_capabilities(agent.pid):#x} (BPF, PERFMON, SYS_PTRACE, "
-            "DAC_READ_SEARCH; and NET_ADMIN, for propagation)")
+            f"DAC_READ_SEARCH; {'and' if self.net_admin else 'without'} NET_ADMIN, for propagation)")
         say(f"pages     http://127.0.0.1:{agent.port}/status and /metrics, as long as the demo runs")
         say()
 

@@ -66,6 +66,16 @@ def assert_story(lines, out):
     assert [(len(indent) // 3, *name, re.sub(r"127\.0\.0\.1:\d+", "HOST", operation)) for indent, *name, operation in printed] == TREE, out
 
 
+def test_without_net_admin_it_shows_what_each_program_did_and_says_why_the_trace_ends_there():
+    out = subprocess.run(["setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin", *DEMO], capture_output=True, text=True,
+                         timeout=120)
+    assert out.returncode == 0, out.stdout + out.stderr
+    assert "0xc000080004" in out.stdout and "15 produced, 15 exported" in out.stdout, out.stdout
+    story = out.stdout.split("the whole story")[1]
+    assert len(re.findall(r"ms  shop-stock server ", story)) == 3, story  # roots
+    assert re.search("traces of its own here, as propagation does not work: .", story), story
+
+
 def test_ctrl_c_cleans_up(tmp_path):
     out = tmp_path / "out"
     with open(out, "w") as f:
