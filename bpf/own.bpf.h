@@ -22,8 +22,8 @@ static __always_inline int is_callers(const struct event *ev, __u64 span)
 	return l && l->outer.active & LIVE_KIND && id_of(l->outer.parent_id) == span;
 }
 
-/* Whether a call has had that id already: a redirect and whoever sends a request again send the same
- * header. Two spans of one id would be wrong, so the later one has an id of ours. */
+/* Whether a call has had that id already: a redirect and whoever sends a request again send the
+ * same header. Two spans of one id would be wrong, so the later one has an id of ours. */
 static __always_inline int is_known(const struct event *ev, __u64 span)
 {
 	struct op_key k = { .slot = ev->cookie.slot, .id = span };

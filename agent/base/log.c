@@ -4,9 +4,9 @@
 #include "base/config.h"
 #include "base/stats.h"
 
-#include <stdarg.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <time.h>

@@ -117,16 +117,18 @@ static void page_add(struct stats_page *page, struct sample s)
 {
 	struct sample *more = page->samples;
 
-	if (page->n == page->room)
+	if (s.labels && page->n == page->room) {
 		more = realloc(page->samples, (page->room + 128) * sizeof(*more));
+		if (more) {
+			page->samples = more;
+			page->room += 128;
+		}
+	}
 	if (!more || !s.labels) {
 		free(s.labels);
 		page->failed = true;
 		return;
 	}
-	if (page->n == page->room)
-		page->room += 128;
-	page->samples = more;
 	s.order = page->n;
 	for (size_t i = 0; i < page->n; i++)
 		if (strcmp(page->samples[i].family, s.family) == 0) {
