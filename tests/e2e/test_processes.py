@@ -12,6 +12,7 @@ import pytest
 from harness import truth
 from harness.load import Request, count, send
 from harness.node import server
+from harness.otlp import CLIENT, SERVER
 from harness.pods import ANNOTATION, Container, Pod
 from harness.process import cpu, rss
 from harness.wait import until
@@ -293,8 +294,8 @@ def test_a_single_request_after_silence_is_not_late(node):
     assert sorted(late)[-3] < 0.5, f"batch.delay is 0.1 s: {late}"
 
 
-def test_programs_that_are_only_a_client_are_no_error(node):
-    """Field case 10: nothing to serve; the server's probes stay away or idle, and the reason is told."""
+def test_programs_that_are_only_a_client_are_traced(node):
+    """Field case 10: each library stands alone. The server's probes stay away or idle, the client's tell its calls."""
     from harness import gobuild
     from harness.node import NET_HTTP
     sink = node.sink()
@@ -302,10 +303,11 @@ def test_programs_that_are_only_a_client_are_no_error(node):
     agent = node.agent(sink)
     agent.wait_traced(backend.pid)
     client = node.run(gobuild.build(NET_HTTP / "client"), f"http://127.0.0.1:{backend.port}/fast?rid=from-client")
-    until(lambda: any(s.rid == "from-client" for s in sink.spans), 10, "its calls are the server's spans")
-    state = until(lambda: (s := agent.process_state(client.pid)).get("state") not in (None, "pending") and s, 10, "it is decided")
-    assert state["reason"], state
-    assert client.process.running and not [s for s in sink.spans if s.resource.get("container.id") == client.container.id]
+    until(lambda: any(s.rid == "from-client" and s.kind == SERVER for s in sink.spans), 10, "its calls are the server's spans")
+    agent.wait_traced(client.pid)
+    mine = until(lambda: [s for s in sink.spans if s.resource.get("container.id") == client.container.id], 10, "its calls are its own spans")
+    assert {(s.kind, s.name, s.attrs["server.port"]) for s in mine} == {(CLIENT, "GET", backend.port)}
+    assert client.process.running
 
 
 def test_health_stays_good_under_load_and_idle(node):

@@ -36,7 +36,8 @@ def make(rig, target):
         n = 2 * len(truths) if expect is None else expect
         spans = rig.spans(target, before + n)[before:]
         time.sleep(0.3)
-        assert len(rig.spans(target, 0)) == before + n, "more spans than there should be"
+        more = rig.spans(target, 0)[before + n:]
+        assert not more, f"more spans than there should be: {more}, after {spans}"
         return truths, spans
     return it
 
@@ -74,7 +75,8 @@ def test_deadlines_and_cancelled_calls_end_both_sides(make):
             t["Code"] = 4
     rpc.check(spans, truths)
     assert [t["Code"] for t in sorted(truths, key=lambda t: (t["Command"], t["Method"]))][-1] == 1
-    assert {t["Code"] for t in truths} == {1, 4}
+    # 2: the handler hears of the end first, and its answer is there before the client's own timer.
+    assert {1, 4} <= {t["Code"] for t in truths} <= {1, 2, 4}
 
 
 def test_a_handler_that_goes_on_after_its_client_has_gone(make):
