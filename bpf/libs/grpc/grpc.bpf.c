@@ -362,6 +362,21 @@ static __always_inline void client_left(struct op *op, const struct go_slot *s, 
 	go_leave_to_sdk(&op->ev, 0);
 }
 
+/* True for one of those that end the call of clientStream `stream` at the same time: its caller and
+ * the goroutine that waits for the end of its context. Another call may be in op's place by now. */
+static __always_inline int client_claim(struct op *op, __u64 stream)
+{
+	__u32 active = *(volatile __u32 *)&op->active;
+
+	if (!active || op->stream != stream ||
+	    __sync_val_compare_and_swap(&op->active, active, 0) != active)
+		return 0;
+	if (op->stream == stream)
+		return active;
+	*(volatile __u32 *)&op->active = active;
+	return 0;
+}
+
 /* Ends the call of that clientStream, if one is open. failed: only if it has no stream yet. */
 static __always_inline int client_done(void *ctx, const struct go_slot *s, struct op_key k,
 				       struct go_str err, int failed)
@@ -372,7 +387,7 @@ static __always_inline int client_done(void *ctx, const struct go_slot *s, struc
 	__u64 attempt, stream = 0;
 	struct go_g g = {};
 	struct scratch *b;
-	int ends = 1;
+	int ends = 1, how = 0;
 
 	if (!op || (failed && op->ev.goid != op_goid(ctx, s)))
 		return 0;
@@ -381,18 +396,21 @@ static __always_inline int client_done(void *ctx, const struct go_slot *s, struc
 		attempt = go_u64(&b->cs, s->at[F_CS_ATTEMPT]);
 		if (failed && attempt && at != GO_ABSENT && !go_read(&stream, 8, attempt + at))
 			ends = !stream;
-		if (ends && !op->silent) {
+		how = ends ? client_claim(op, k.id) : 0;
+		if (how && !op->silent) {
 			client_left(op, s, b, attempt);
 			client_end(op, s, b, error_code(&err, s));
 		}
-	} else if (b) {
-		count(ops_unreadable);
+	} else {
+		how = client_claim(op, k.id);
+		if (b && how)
+			count(ops_unreadable);
 	}
 	if (b)
 		grpc_scratch_put(b);
-	if (!ends)
+	if (!how)
 		return 0;
-	if (op->active == OP_ENTERED) {
+	if (how == OP_ENTERED) {
 		g.goid = op->ev.goid;
 		go_leave(&op->ev, &g, &op->entered);
 	}
