@@ -159,6 +159,33 @@ static __always_inline const struct go_slot *go_slot(void *ctx, struct cookie *c
 	return s;
 }
 
+/* Key of what is remembered of the goroutine at this hit, for as long as it lives: Go uses the
+ * address of a g again, never its goid, so an entry must hold that. */
+static __always_inline struct op_key go_op_key(const void *ctx, const struct cookie *c)
+{
+	struct op_key k = { .slot = c->slot, .id = GO_G((const struct pt_regs *)ctx) };
+
+	return k;
+}
+
+/* Copies at most max bytes of a string behind the `at` bytes that stand in data. How many: 0 when
+ * it cannot be read. */
+static __always_inline __u64 go_put_str(struct event *ev, char *data, __u32 at, struct go_str s,
+					__u32 max)
+{
+	__u32 n = cap(s.len, max);
+
+	if (!n)
+		return 0;
+	if (go_read(data + at, n, s.ptr)) {
+		count(reads_string);
+		return 0;
+	}
+	if (s.len > max)
+		ev->flags |= EVENT_CUT;
+	return n;
+}
+
 /* ---- ids and sampling ---- */
 
 /* 128 bits of state; an operation steps it once. A generator is seeded from the kernel's. */

@@ -20,6 +20,15 @@
 enum { GO_RUNTIME_FIELDS(X) };
 #undef X
 
+/* Who this goroutine is; 0: not known. */
+static __always_inline __u64 go_goid(const void *ctx, const struct go_slot *s)
+{
+	__u64 goid = 0;
+
+	(void)go_read(&goid, 8, GO_G((const struct pt_regs *)ctx) + s->at[GO_FIELD_G_GOID]);
+	return goid;
+}
+
 /* A goroutine at a hit. */
 struct go_g {
 	__u64 goid;

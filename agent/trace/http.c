@@ -257,3 +257,8 @@ int http_url_full(struct str *out, const struct http_url *u, struct arena *arena
 	*out = (struct str){ text, (size_t)(to - text) };
 	return 0;
 }
+
+struct str http_version(unsigned version)
+{
+	return str_of(version == 20 ? "2" : version == 10 ? "1.0" : "1.1");
+}

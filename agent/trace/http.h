@@ -27,6 +27,9 @@ struct str http_route(struct str pattern);
 /* The status as error.type has it, for 400 to 599; else NULL. */
 const char *http_status_error(unsigned status);
 
+/* network.protocol.version of 10 * major + minor; what no HTTP has is 1.1. */
+struct str http_version(unsigned version);
+
 /* A request's URL as a client has it (Go's net/url.URL). */
 struct http_url {
 	struct str scheme, host;

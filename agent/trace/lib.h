@@ -11,6 +11,13 @@ struct span;
 struct literals;
 struct privacy;
 
+/* A NULL-terminated list of names. */
+#define SYMBOLS(...)                                                                               \
+	(const char *const[])                                                                      \
+	{                                                                                          \
+		__VA_ARGS__, NULL                                                                  \
+	}
+
 /* One Go function that is hooked. */
 struct go_probe {
 	const char *name;           /* stable, short: status page, inspect */
@@ -118,7 +125,8 @@ struct lib {
 	/* ev is 8-aligned, ev->size bytes long and lies in the batch's arena: strings may point
 	 * into it. span comes with what the head says (times, ids, flags, lib) and room for
 	 * SPAN_ATTRS_MAX in attrs; decode() fills in the rest. 0; -EBADMSG: a length or tag is
-	 * wrong; -ENOSPC: the arena is full. Pure: never logs, no state. */
+	 * wrong; -ENOSPC: the arena is full. Pure: never logs, no state. NULL: it sends no records.
+	 */
 	int (*decode)(const struct event *ev, const struct decode *with, struct span *span);
 };
 

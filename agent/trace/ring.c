@@ -115,7 +115,7 @@ static int put(struct ring *r, struct batch *b, const void *data, size_t size,
 	span = begin_span(ev, attrs);
 	if (ev->flags & EVENT_STARTED)
 		span_str(&span, "spoor.parent", str_of("goroutine"));
-	err = lib->decode(ev, &with, &span);
+	err = lib->decode ? lib->decode(ev, &with, &span) : -EBADMSG;
 	if (!err && !span.filtered) {
 		span.start_ns = clock_unix(&r->clock, span.start_ns);
 		span.end_ns = clock_unix(&r->clock, span.end_ns);

@@ -65,3 +65,27 @@ int64_t text_number(struct str s, int64_t max)
 	}
 	return n;
 }
+
+bool text_take(struct str *rest, size_t n, struct str *out)
+{
+	if (n > rest->n)
+		return false;
+	*out = (struct str){ rest->p, n };
+	rest->p += n;
+	rest->n -= n;
+	return true;
+}
+
+int text_clean(struct str *s, size_t max, struct arena *arena)
+{
+	*s = text_cut(*s, max);
+	return text_utf8(s, arena);
+}
+
+struct str text_header(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if ((s.p[i] < ' ' && s.p[i] != '\t') || s.p[i] > '~')
+			return (struct str){ NULL, 0 };
+	return s.n ? s : (struct str){ NULL, 0 };
+}

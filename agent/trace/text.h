@@ -9,3 +9,10 @@ struct str text_cut(struct str s, size_t max);
 int text_utf8(struct str *s, struct arena *arena) must_check;
 /* The decimal number in s, or -1: empty, no digits only, or above max. */
 int64_t text_number(struct str s, int64_t max);
+/* The first n bytes of *rest, which is then what follows them. False: there are not so many. */
+bool text_take(struct str *rest, size_t n, struct str *out);
+/* text_cut() and text_utf8(). 0; -ENOSPC. */
+int text_clean(struct str *s, size_t max, struct arena *arena) must_check;
+/* s if it is what the value of a header may be (RFC 9110, 5.5: no control characters, and ASCII
+ * only); else {NULL, 0}. */
+struct str text_header(struct str s);

@@ -97,3 +97,20 @@ Test(text, numbers_are_digits_within_bounds)
 	cr_assert_eq(text_number(str_of("-1"), 65535), -1);
 	cr_assert_eq(text_number(str_of("+1"), 65535), -1);
 }
+
+Test(text, taking_more_than_there_is_takes_nothing)
+{
+	struct str rest = str_of("abc"), out = { NULL, 0 };
+
+	cr_assert(text_take(&rest, 2, &out) && out.n == 2 && rest.n == 1 && *rest.p == 'c');
+	cr_assert(!text_take(&rest, 2, &out) && rest.n == 1);
+	cr_assert(text_take(&rest, 1, &out) && text_take(&rest, 0, &out) && out.n == 0);
+}
+
+Test(text, what_no_header_may_hold_is_absent)
+{
+	cr_assert(str_eq(text_header(str_of("a=1,\tb=2")), "a=1,\tb=2"));
+	cr_assert_null(text_header(str_of("a=1\n")).p);
+	cr_assert_null(text_header(str_of("a=\xc3\xa4")).p);
+	cr_assert_null(text_header(str_of("")).p);
+}

@@ -3,12 +3,6 @@
 
 #include "trace/lib.h"
 
-#define SYMBOLS(...)                                                                               \
-	(const char *const[])                                                                      \
-	{                                                                                          \
-		__VA_ARGS__, NULL                                                                  \
-	}
-
 /* The tracer that was started; one that was not is of another type. */
 static const struct go_probe probes[] = {
 	{ .name = "new span",
@@ -42,14 +36,6 @@ static const struct lib_sdk sdk = {
 		"are traced (sdk: auto)",
 };
 
-static int decode(const struct event *ev, const struct decode *with, struct span *span)
-{
-	(void)ev;
-	(void)with;
-	(void)span;
-	return -EBADMSG; /* it sends none */
-}
-
 LIB_OBJECT(datadog_sdk)
 
 static const struct lib datadog_sdk = {
@@ -64,6 +50,5 @@ static const struct lib datadog_sdk = {
 	.event_size = sizeof(struct event),
 	.sdk = &sdk,
 	.object = datadog_sdk_object,
-	.decode = decode,
 };
 LIB_REGISTER(datadog_sdk);

@@ -2,12 +2,6 @@
  * their own in forms of their own, and which of our operations they stand for cannot be seen. */
 #include "trace/lib.h"
 
-#define SYMBOLS(...)                                                                               \
-	(const char *const[])                                                                      \
-	{                                                                                          \
-		__VA_ARGS__, NULL                                                                  \
-	}
-
 #define NOTE                                                                                       \
 	"its spans are its own, in a form of its own; everything is traced, as without it "        \
 	"(sdk: auto)"
@@ -15,14 +9,6 @@
 static const struct go_part parts[] = {
 	{ .name = "it is there", .probes = 1, .lost = "nothing: the program does not use it" },
 };
-
-static int decode(const struct event *ev, const struct decode *with, struct span *span)
-{
-	(void)ev;
-	(void)with;
-	(void)span;
-	return -EBADMSG; /* there are none */
-}
 
 /* A library of one function that tells that the SDK is there; it is not hooked. */
 #define FOREIGN(id, text, modules_, function)                                                      \
@@ -38,7 +24,6 @@ static int decode(const struct event *ev, const struct decode *with, struct span
 		.sdk = &(const struct lib_sdk){ .name = (text),                                    \
 						.modules = SYMBOLS modules_,                       \
 						.note = NOTE },                                    \
-		.decode = decode,                                                                  \
 	};                                                                                         \
 	LIB_REGISTER(id)
 

@@ -89,7 +89,7 @@ static __always_inline void server_begin(struct pt_regs *ctx, const struct go_sl
 	op->ev.kind = GRPC_OF_SERVER;
 	op->stream = GO_P4(ctx);
 	op->transport = GO_P2(ctx);
-	op->ev.goid = op_goid(ctx, s);
+	op->ev.goid = go_goid(ctx, s);
 	op->ev.start_ns = start;
 	server_headers(op, s, b, find_metadata(learned_of(s, c.slot), in->len, 12, 0));
 	if (is_over_http(op, s) && go_cover(&op->ev, in->ptr, in->len))
@@ -159,13 +159,14 @@ GO_APART int server_end(struct op *op, const struct go_slot *s, struct scratch *
 			put_ip(rec, s, peer);
 		else if (req && s->at[F_REQ_REMOTE] != GO_ABSENT &&
 			 !go_read(&remote, sizeof(remote), req + s->at[F_REQ_REMOTE]))
-			at += rec->peer_len = put_str(&rec->ev, b->data, at, remote, GRPC_PEER_MAX);
+			at += rec->peer_len =
+				go_put_str(&rec->ev, b->data, at, remote, GRPC_PEER_MAX);
 		remote = only(op->state);
 		if (remote.len <= GRPC_STATE_MAX)
 			at += rec->state_len =
-				put_str(&rec->ev, b->data, at, remote, GRPC_STATE_MAX);
+				go_put_str(&rec->ev, b->data, at, remote, GRPC_STATE_MAX);
 		at += rec->server_len =
-			put_str(&rec->ev, b->data, at, only(op->authority), GRPC_SERVER_MAX);
+			go_put_str(&rec->ev, b->data, at, only(op->authority), GRPC_SERVER_MAX);
 	}
 	send(rec, put_method(rec, s, b->data, at, method));
 	return 0;
@@ -344,7 +345,7 @@ GO_APART int client_end(struct op *op, const struct go_slot *s, struct scratch *
 		put_client_peer(rec, s, go_u64(&b->cs, s->at[F_CS_ATTEMPT]));
 		cc = go_u64(&b->cs, s->at[F_CS_CC]);
 		(void)go_read(&target, sizeof(target), cc + s->at[F_CC_TARGET]);
-		at += rec->server_len = put_str(&rec->ev, b->data, at, target, GRPC_SERVER_MAX);
+		at += rec->server_len = go_put_str(&rec->ev, b->data, at, target, GRPC_SERVER_MAX);
 	}
 	send(rec, put_method(rec, s, b->data, at, method));
 	return 0;
@@ -389,7 +390,7 @@ static __always_inline int client_done(void *ctx, const struct go_slot *s, struc
 	struct scratch *b;
 	int ends = 1, how = 0;
 
-	if (!op || (failed && op->ev.goid != op_goid(ctx, s)))
+	if (!op || (failed && op->ev.goid != go_goid(ctx, s)))
 		return 0;
 	b = grpc_scratch_take();
 	if (b && !read_cs(b, s, k.id)) {

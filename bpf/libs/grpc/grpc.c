@@ -11,12 +11,6 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 
-#define SYMBOLS(...)                                                                               \
-	(const char *const[])                                                                      \
-	{                                                                                          \
-		__VA_ARGS__, NULL                                                                  \
-	}
-
 enum { SERVER, CLIENT, STATUS, HANDLER_STATUS, FINISH, FAILED };
 
 static const struct go_probe probes[] = {
@@ -107,38 +101,22 @@ struct strings {
 	struct str peer, state, server, method;
 };
 
-/* Cuts n bytes off the front of *rest. False: there are not so many. */
-static bool cut(struct str *rest, size_t n, struct str *out)
-{
-	if (n > rest->n)
-		return false;
-	*out = (struct str){ rest->p, n };
-	rest->p += n;
-	rest->n -= n;
-	return true;
-}
-
 static int split(const struct grpc_event *ev, const struct decode *with, struct strings *s)
 {
 	struct str rest = { (const char *)(ev + 1), ev->ev.size - sizeof(*ev) };
 	int err;
 
-	if (!cut(&rest, ev->peer_len, &s->peer) || !cut(&rest, ev->state_len, &s->state) ||
-	    !cut(&rest, ev->server_len, &s->server))
+	if (!text_take(&rest, ev->peer_len, &s->peer) ||
+	    !text_take(&rest, ev->state_len, &s->state) ||
+	    !text_take(&rest, ev->server_len, &s->server))
 		return -EBADMSG;
 	if (!(ev->bits & GRPC_LITERAL))
-		return cut(&rest, ev->method_len, &s->method) ? 0 : -EBADMSG;
+		return text_take(&rest, ev->method_len, &s->method) ? 0 : -EBADMSG;
 	if (ev->method_len > GRPC_METHOD_MAX)
 		return -EBADMSG;
 	/* A literal that cannot be had is a span without its method. */
 	err = literals_get(with->literals, with->arena, ev->method_at, ev->method_len, &s->method);
 	return err == -ENOSPC ? err : 0;
-}
-
-static int clean(struct str *s, size_t max, struct arena *arena)
-{
-	*s = text_cut(*s, max);
-	return text_utf8(s, arena);
 }
 
 static struct str after(struct str s, size_t n)
@@ -299,15 +277,6 @@ static void add_method(struct span *span, const struct grpc_event *ev, struct st
 	span_str(span, "rpc.method", method);
 }
 
-/* tracestate is handed on as it came, if it is what a header may hold. */
-static struct str tracestate(struct str s)
-{
-	for (size_t i = 0; i < s.n; i++)
-		if ((s.p[i] < ' ' && s.p[i] != '\t') || s.p[i] > '~')
-			return (struct str){ NULL, 0 };
-	return s.n ? s : (struct str){ NULL, 0 };
-}
-
 static int decode(const struct event *head, const struct decode *with, struct span *span)
 {
 	const struct grpc_event *ev = (const void *)head;
@@ -319,12 +288,12 @@ static int decode(const struct event *head, const struct decode *with, struct sp
 	err = split(ev, with, &s);
 	if (err)
 		return err;
-	if (clean(&s.peer, GRPC_PEER_MAX, with->arena) ||
-	    clean(&s.server, GRPC_SERVER_MAX, with->arena) ||
-	    clean(&s.method, GRPC_METHOD_MAX, with->arena))
+	if (text_clean(&s.peer, GRPC_PEER_MAX, with->arena) ||
+	    text_clean(&s.server, GRPC_SERVER_MAX, with->arena) ||
+	    text_clean(&s.method, GRPC_METHOD_MAX, with->arena))
 		return -ENOSPC;
 	span->kind = head->kind == GRPC_OF_CLIENT ? SPAN_CLIENT : SPAN_SERVER;
-	span->tracestate = tracestate(s.state);
+	span->tracestate = text_header(s.state);
 	/* gRPC's own health checking protocol, whoever asks. */
 	span->filtered = span->kind == SPAN_SERVER && !with->privacy->health_probes &&
 			 begins(s.method, "/grpc.health.v1.Health/");

@@ -108,14 +108,6 @@ static __always_inline struct learned *learned_of(const struct go_slot *s, __u32
 	return l;
 }
 
-static __always_inline __u64 op_goid(const void *ctx, const struct go_slot *s)
-{
-	__u64 goid = 0;
-
-	(void)go_read(&goid, 8, GO_G((const struct pt_regs *)ctx) + s->at[F_G_GOID]);
-	return goid;
-}
-
 /* The first words of a Go type, abi.Type. */
 #define TYPE_MAP    21
 #define TYPE_PTR    22
@@ -241,24 +233,6 @@ GO_APART int put_ip(struct grpc_event *rec, const struct go_slot *s, __u64 at)
 
 /* ---- strings ---- */
 
-/* Copies at most max bytes of a string behind the `at` bytes that stand in data. How many: 0 when
- * it cannot be read. */
-static __always_inline __u64 put_str(struct event *ev, char *data, __u32 at, struct go_str s,
-				     __u32 max)
-{
-	__u32 n = cap(s.len, max);
-
-	if (!n)
-		return 0;
-	if (go_read(data + at, n, s.ptr)) {
-		count(reads_string);
-		return 0;
-	}
-	if (s.len > max)
-		ev->flags |= EVENT_CUT;
-	return n;
-}
-
 /* The only string of a []string. */
 static __always_inline struct go_str only(struct go_str list)
 {
@@ -280,7 +254,7 @@ static __always_inline __u32 put_method(struct grpc_event *rec, const struct go_
 			rec->ev.flags |= EVENT_CUT;
 		return at;
 	}
-	return at + (rec->method_len = put_str(&rec->ev, data, at, m, GRPC_METHOD_MAX));
+	return at + (rec->method_len = go_put_str(&rec->ev, data, at, m, GRPC_METHOD_MAX));
 }
 
 /* An empty record for this operation. */

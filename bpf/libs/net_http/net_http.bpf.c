@@ -53,8 +53,8 @@ static __always_inline int begin_again(struct op *op, const struct go_slot *s,
 static __always_inline int begin_in(void *ctx, const struct go_slot *s, struct cookie c,
 				    struct scratch *b, struct begin *a)
 {
-	struct op_key k = op_key(ctx, &c);
-	__u64 start = bpf_ktime_get_boot_ns(), goid = op_goid(ctx, s);
+	struct op_key k = go_op_key(ctx, &c);
+	__u64 start = bpf_ktime_get_boot_ns(), goid = go_goid(ctx, s);
 	struct op *op = bpf_map_lookup_elem(&net_http_ops, &k);
 
 	if (op && op->rec.ev.goid != goid) {
@@ -158,7 +158,7 @@ int net_http_mux(struct pt_regs *ctx)
 
 	if (!s || !GO_P5(ctx))
 		return 0;
-	k = op_key(ctx, &c);
+	k = go_op_key(ctx, &c);
 	op = bpf_map_lookup_elem(&net_http_ops, &k);
 	if (op && op->active && op->rec.ev.flags & EVENT_SAMPLED &&
 	    !go_read(&req, 8, GO_FP(ctx) + 8 + 4 * 8))
@@ -203,11 +203,11 @@ static __always_inline int end(struct pt_regs *ctx, int how, __u64 writer, int l
 
 	if (!s)
 		return 0;
-	k = op_key(ctx, &c);
+	k = go_op_key(ctx, &c);
 	op = bpf_map_lookup_elem(&net_http_ops, &k);
 	if (!op)
 		return 0;
-	if (last && op->rec.ev.goid != op_goid(ctx, s)) {
+	if (last && op->rec.ev.goid != go_goid(ctx, s)) {
 		if (op->active)
 			count(ops_new_begin);
 		(void)go_unlend(&op->rec.ev, 0);
@@ -291,7 +291,7 @@ int net_http_hijack(struct pt_regs *ctx)
 
 	if (!s)
 		return 0;
-	k = op_key(ctx, &c);
+	k = go_op_key(ctx, &c);
 	op = bpf_map_lookup_elem(&net_http_ops, &k);
 	if (!op || !op->active || op->writer != GO_P1(ctx))
 		return 0;

@@ -10,12 +10,6 @@
 #include "trace/span.h"
 #include "trace/text.h"
 
-#define SYMBOLS(...)                                                                               \
-	(const char *const[])                                                                      \
-	{                                                                                          \
-		__VA_ARGS__, NULL                                                                  \
-	}
-
 enum { BEGIN, END, CONN_END, HIJACK, H2_END, XNET_BEGIN, XNET_END, WRAP_BEGIN, MUX };
 
 static const struct go_probe probes[] = {
@@ -106,17 +100,6 @@ struct strings {
 	size_t nmuxes;
 };
 
-/* Cuts n bytes off the front of *rest. False: there are not so many. */
-static bool cut(struct str *rest, size_t n, struct str *out)
-{
-	if (n > rest->n)
-		return false;
-	*out = (struct str){ rest->p, n };
-	rest->p += n;
-	rest->n -= n;
-	return true;
-}
-
 /* The patterns of the muxes: their list ends the record, their texts begin *rest. */
 static int split_muxes(const struct net_http_event *ev, const struct decode *with, struct str *rest,
 		       struct strings *s)
@@ -140,7 +123,7 @@ static int split_muxes(const struct net_http_event *ev, const struct decode *wit
 		if (len > NET_HTTP_PATTERN_MAX)
 			return -EBADMSG;
 		if (!(list[i].len & NET_HTTP_MUX_LITERAL)) {
-			if (!cut(rest, len, &step->pattern))
+			if (!text_take(rest, len, &step->pattern))
 				return -EBADMSG;
 			continue;
 		}
@@ -157,18 +140,20 @@ static int split(const struct net_http_event *ev, const struct decode *with, str
 	struct str rest = { (const char *)(ev + 1), ev->ev.size - sizeof(*ev) }, skip;
 	int err;
 
-	if (!cut(&rest, ev->remote_len, &s->remote) || !cut(&rest, ev->agent_len, &s->agent) ||
-	    !cut(&rest, ev->state_len, &s->state))
+	if (!text_take(&rest, ev->remote_len, &s->remote) ||
+	    !text_take(&rest, ev->agent_len, &s->agent) ||
+	    !text_take(&rest, ev->state_len, &s->state))
 		return -EBADMSG;
 	err = split_muxes(ev, with, &rest, s);
 	if (err)
 		return err;
-	if (!cut(&rest, ev->method_len, &s->method) ||
-	    !cut(&rest, ev->bits & NET_HTTP_JOINED ? 1 : 0, &skip) ||
-	    !cut(&rest, ev->target_len, &s->target) || !cut(&rest, ev->host_len, &s->host))
+	if (!text_take(&rest, ev->method_len, &s->method) ||
+	    !text_take(&rest, ev->bits & NET_HTTP_JOINED ? 1 : 0, &skip) ||
+	    !text_take(&rest, ev->target_len, &s->target) ||
+	    !text_take(&rest, ev->host_len, &s->host))
 		return -EBADMSG;
 	if (!(ev->bits & NET_HTTP_LITERAL))
-		return cut(&rest, ev->pattern_len, &s->pattern) ? 0 : -EBADMSG;
+		return text_take(&rest, ev->pattern_len, &s->pattern) ? 0 : -EBADMSG;
 	if (ev->pattern_len > NET_HTTP_PATTERN_MAX)
 		return -EBADMSG;
 	/* A literal that cannot be had is a span without its route. */
@@ -177,31 +162,16 @@ static int split(const struct net_http_event *ev, const struct decode *with, str
 	return err == -ENOSPC ? err : 0;
 }
 
-static int clean(struct str *s, size_t max, struct arena *arena)
-{
-	*s = text_cut(*s, max);
-	return text_utf8(s, arena);
-}
-
 static int clean_all(struct strings *s, struct str *path, struct str *query, struct arena *arena)
 {
-	if (clean(path, HTTP_PATH_MAX, arena) || clean(query, HTTP_QUERY_MAX, arena) ||
-	    clean(&s->agent, NET_HTTP_AGENT_MAX, arena) ||
-	    clean(&s->method, NET_HTTP_METHOD_MAX, arena) ||
-	    clean(&s->host, NET_HTTP_HOST_MAX, arena) ||
-	    clean(&s->pattern, NET_HTTP_PATTERN_MAX, arena) ||
-	    clean(&s->remote, NET_HTTP_REMOTE_MAX, arena))
+	if (text_clean(path, HTTP_PATH_MAX, arena) || text_clean(query, HTTP_QUERY_MAX, arena) ||
+	    text_clean(&s->agent, NET_HTTP_AGENT_MAX, arena) ||
+	    text_clean(&s->method, NET_HTTP_METHOD_MAX, arena) ||
+	    text_clean(&s->host, NET_HTTP_HOST_MAX, arena) ||
+	    text_clean(&s->pattern, NET_HTTP_PATTERN_MAX, arena) ||
+	    text_clean(&s->remote, NET_HTTP_REMOTE_MAX, arena))
 		return -ENOSPC;
 	return 0;
-}
-
-/* tracestate is handed on as it came, if it is what a header may hold. */
-static struct str tracestate(struct str s)
-{
-	for (size_t i = 0; i < s.n; i++)
-		if ((s.p[i] < ' ' && s.p[i] != '\t') || s.p[i] > '~')
-			return (struct str){ NULL, 0 };
-	return s.n ? s : (struct str){ NULL, 0 };
 }
 
 /* The kubelet says who it is. Other probers (sidecars, load balancers) ask for the paths that the
@@ -348,7 +318,7 @@ static int decode(const struct event *head, const struct decode *with, struct sp
 	if (err)
 		return err;
 	span->kind = SPAN_SERVER;
-	span->tracestate = tracestate(s.state);
+	span->tracestate = text_header(s.state);
 	span->filtered = !with->privacy->health_probes && is_health_probe(&s, path, with);
 	if (!with->privacy->no_routes && find_route(ev, &s, whole, with->arena, span, &route))
 		return -ENOSPC;
@@ -360,10 +330,7 @@ static int decode(const struct event *head, const struct decode *with, struct sp
 	span_str(span, "http.route", route);
 	add_result(span, ev);
 	add_addresses(span, &s, ev->bits & NET_HTTP_TLS);
-	span_str(span, "network.protocol.version",
-		 str_of(ev->version == 20   ? "2"
-			: ev->version == 10 ? "1.0"
-					    : "1.1"));
+	span_str(span, "network.protocol.version", http_version(ev->version));
 	if (s.agent.n)
 		span_str(span, "user_agent.original", s.agent);
 	if (with->privacy->body_sizes)

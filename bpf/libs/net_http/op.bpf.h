@@ -91,42 +91,7 @@ static __always_inline int read_struct(struct go_buf *buf, const struct go_slot 
 	return go_read_struct(buf, s->at[size], from);
 }
 
-static __always_inline struct op_key op_key(const void *ctx, const struct cookie *c)
-{
-	struct op_key k = { .slot = c->slot, .id = GO_G((const struct pt_regs *)ctx) };
-
-	return k;
-}
-
-/* Copies at most max bytes of a string behind the `at` bytes that stand in data. How many: 0 when
- * it cannot be read. */
-static __always_inline __u32 put_str(struct event *ev, char *data, __u32 at, struct go_str s,
-				     __u32 max)
-{
-	__u32 n = cap(s.len, max);
-
-	if (!n)
-		return 0;
-	if (go_read(data + at, n, s.ptr)) {
-		count(reads_string);
-		return 0;
-	}
-	if (s.len > max)
-		ev->flags |= EVENT_CUT;
-	return n;
-}
-
 /* ---- begin ---- */
-
-/* Who this goroutine is: Go uses the address of a g again, never its goid, so an entry with another
- * goid is one whose end was not seen. */
-static __always_inline __u64 op_goid(const void *ctx, const struct go_slot *s)
-{
-	__u64 goid = 0;
-
-	(void)go_read(&goid, 8, GO_G((const struct pt_regs *)ctx) + s->at[F_G_GOID]);
-	return goid;
-}
 
 /* A new entry for this goroutine, or NULL: no room. */
 static __always_inline struct op *op_new(const struct op_key *k, __u64 goid, struct cookie c)
@@ -176,7 +141,7 @@ GO_APART int op_begin(struct op *op, const struct go_slot *s, struct scratch *b,
 	 * it is. */
 	v = request_str(s, &r, REMOTE);
 	if (v.ptr != op->remote_ptr) {
-		op->rec.remote_len = put_str(ev, op->data, 0, v, NET_HTTP_REMOTE_MAX);
+		op->rec.remote_len = go_put_str(ev, op->data, 0, v, NET_HTTP_REMOTE_MAX);
 		op->remote_ptr = v.ptr;
 	}
 	f = &b->found;
@@ -203,14 +168,15 @@ GO_APART int op_begin(struct op *op, const struct go_slot *s, struct scratch *b,
 	op->rec.agent_len = op->rec.state_len = 0;
 	if (ev->flags & EVENT_SAMPLED) {
 		if (f->agent.len && !go_read(&v, sizeof(v), f->agent.ptr)) {
-			op->rec.agent_len = put_str(ev, op->data, at, v, NET_HTTP_AGENT_MAX);
+			op->rec.agent_len = go_put_str(ev, op->data, at, v, NET_HTTP_AGENT_MAX);
 			if (is_kubelet(op->data + at, op->rec.agent_len))
 				ev->flags |= EVENT_HEALTH;
 			at += op->rec.agent_len;
 		}
 		if (f->state.len == 1 && ev->flags & EVENT_REMOTE &&
 		    !go_read(&v, sizeof(v), f->state.ptr) && v.len <= NET_HTTP_STATE_MAX)
-			at += op->rec.state_len = put_str(ev, op->data, at, v, NET_HTTP_STATE_MAX);
+			at += op->rec.state_len =
+				go_put_str(ev, op->data, at, v, NET_HTTP_STATE_MAX);
 	}
 	op->at = op->at_muxes = at;
 	return 0;
@@ -231,7 +197,7 @@ static __always_inline void keep_mux(struct op *op, const struct go_slot *s, str
 		m.at = p.ptr - s->ro_lo;
 		m.len |= NET_HTTP_MUX_LITERAL;
 	} else if (n < NET_HTTP_MUXES_MAX && at <= OP_DATA - NET_HTTP_PATTERN_MAX) {
-		op->at = at + put_str(&op->rec.ev, op->data, at, p, NET_HTTP_PATTERN_MAX);
+		op->at = at + go_put_str(&op->rec.ev, op->data, at, p, NET_HTTP_PATTERN_MAX);
 		if (op->at == at)
 			n = NET_HTTP_MUXES_MAX;
 	} else {
@@ -388,8 +354,8 @@ static __always_inline __u32 put_line(struct net_http_event *rec, char *data, __
 			rec->ev.flags |= EVENT_CUT;
 		return at + ml + 1 + tl;
 	}
-	at += rec->method_len = put_str(&rec->ev, data, at, m, NET_HTTP_METHOD_MAX);
-	at += rec->target_len = put_str(&rec->ev, data, at, t, NET_HTTP_TARGET_MAX);
+	at += rec->method_len = go_put_str(&rec->ev, data, at, m, NET_HTTP_METHOD_MAX);
+	at += rec->target_len = go_put_str(&rec->ev, data, at, t, NET_HTTP_TARGET_MAX);
 	return at;
 }
 
@@ -404,7 +370,7 @@ static __always_inline __u32 put_pattern(struct net_http_event *rec, const struc
 			rec->ev.flags |= EVENT_CUT;
 		return at;
 	}
-	return at + (rec->pattern_len = put_str(&rec->ev, data, at, p, NET_HTTP_PATTERN_MAX));
+	return at + (rec->pattern_len = go_put_str(&rec->ev, data, at, p, NET_HTTP_PATTERN_MAX));
 }
 
 /* Where more than one mux had the request, or a copy of it, their patterns. */
@@ -463,11 +429,12 @@ GO_APART int op_end(struct op *op, const struct go_slot *s, struct scratch *b, i
 		for (__u32 i = 0; i < OP_DATA / 8 && 8 * i < at; i++)
 			((__u64 *)b->data)[i] = ((const __u64 *)op->data)[i];
 		at = put_line(rec, b->data, at, method, target);
-		at += rec->host_len =
-			put_str(&rec->ev, b->data, at, request_str(s, &r, HOST), NET_HTTP_HOST_MAX);
+		at += rec->host_len = go_put_str(&rec->ev, b->data, at, request_str(s, &r, HOST),
+						 NET_HTTP_HOST_MAX);
 	} else {
 		rec->remote_len = rec->agent_len = rec->state_len = rec->nmuxes = 0;
-		at = rec->method_len = put_str(&rec->ev, b->data, 0, method, NET_HTTP_METHOD_MAX);
+		at = rec->method_len =
+			go_put_str(&rec->ev, b->data, 0, method, NET_HTTP_METHOD_MAX);
 	}
 	at = put_pattern(rec, s, b->data, at, pattern);
 	at = put_muxes(rec, op, b->data, at);

@@ -49,13 +49,6 @@ struct scratch {
 
 GO_SCRATCH(net_http_client_scratch, struct scratch)
 
-static __always_inline struct op_key op_key(struct pt_regs *ctx, const struct cookie *c)
-{
-	struct op_key k = { .slot = c->slot, .id = GO_G(ctx) };
-
-	return k;
-}
-
 /* ---- begin ---- */
 
 /* Reads the Traceparent header that the program itself sends into b->own. EVENT_REMOTE, or 0. */
@@ -116,7 +109,7 @@ static __always_inline int begin_in(struct pt_regs *ctx, const struct go_slot *s
 
 	__builtin_memset(op, 0, sizeof(*op));
 	op->ev.cookie = c;
-	b->key = op_key(ctx, &c);
+	b->key = go_op_key(ctx, &c);
 	open = bpf_map_lookup_elem(&net_http_client_ops, &b->key);
 	op->active = 1;
 	op->ev.start_ns = bpf_ktime_get_boot_ns();
@@ -184,20 +177,9 @@ int net_http_client_xnet_begin(struct pt_regs *ctx)
 
 /* ---- end ---- */
 
-/* Copies at most max bytes of a string behind the `at` bytes of data. How many. */
-static __always_inline __u32 put_str(struct scratch *b, __u32 at, struct go_str s, __u32 max)
+static __always_inline __u32 put(struct scratch *b, __u32 at, struct go_str s, __u32 max)
 {
-	__u32 n = cap(s.len, max);
-
-	if (!n)
-		return 0;
-	if (go_read(b->data + at, n, s.ptr)) {
-		count(reads_string);
-		return 0;
-	}
-	if (s.len > max)
-		b->rec.ev.flags |= EVENT_CUT;
-	return n;
+	return go_put_str(&b->rec.ev, b->data, at, s, max);
 }
 
 /* How many answers led to this request: Request.Response.Request.Response... */
@@ -254,14 +236,14 @@ static __always_inline __u32 put_url(struct scratch *b, const struct go_slot *s,
 		path = opaque;
 	}
 	at += rec->scheme_len =
-		put_str(b, at, go_str(&b->buf, s->at[F_URL_SCHEME]), NET_HTTP_CLIENT_SCHEME_MAX);
+		put(b, at, go_str(&b->buf, s->at[F_URL_SCHEME]), NET_HTTP_CLIENT_SCHEME_MAX);
 	at += rec->host_len =
-		put_str(b, at, go_str(&b->buf, s->at[F_URL_HOST]), NET_HTTP_CLIENT_HOST_MAX);
-	at += rec->path_len = put_str(b, at, path, NET_HTTP_CLIENT_PATH_MAX);
+		put(b, at, go_str(&b->buf, s->at[F_URL_HOST]), NET_HTTP_CLIENT_HOST_MAX);
+	at += rec->path_len = put(b, at, path, NET_HTTP_CLIENT_PATH_MAX);
 	at += rec->raw_len =
-		put_str(b, at, go_str(&b->buf, s->at[F_URL_RAW_PATH]), NET_HTTP_CLIENT_PATH_MAX);
+		put(b, at, go_str(&b->buf, s->at[F_URL_RAW_PATH]), NET_HTTP_CLIENT_PATH_MAX);
 	at += rec->query_len =
-		put_str(b, at, go_str(&b->buf, s->at[F_URL_QUERY]), NET_HTTP_CLIENT_QUERY_MAX);
+		put(b, at, go_str(&b->buf, s->at[F_URL_QUERY]), NET_HTTP_CLIENT_QUERY_MAX);
 	return at;
 }
 
@@ -308,7 +290,7 @@ GO_APART int put_error(struct scratch *b, const struct go_slot *s, __u64 at, __u
 		if (go_read(err, sizeof(err), err[1] + WRAP_ERROR_ERR))
 			return at;
 	}
-	at += rec->error_len = put_str(b, at, b->name.text, NET_HTTP_CLIENT_ERROR_MAX);
+	at += rec->error_len = put(b, at, b->name.text, NET_HTTP_CLIENT_ERROR_MAX);
 	if (is_error_string(&b->name)) {
 		if (go_read(&text, sizeof(text), err[1]))
 			return at;
@@ -320,7 +302,7 @@ GO_APART int put_error(struct scratch *b, const struct go_slot *s, __u64 at, __u
 			return at;
 		text = b->name.text;
 	}
-	return at + (rec->cause_len = put_str(b, at, text, NET_HTTP_CLIENT_ERROR_MAX));
+	return at + (rec->cause_len = put(b, at, text, NET_HTTP_CLIENT_ERROR_MAX));
 }
 
 /* Builds the record of the call that has ended and sends it. */
@@ -343,7 +325,7 @@ GO_APART int send(struct scratch *b, const struct go_slot *s, const struct op *o
 	if (!r->p[1])
 		read_response(b, s, r->p[0]);
 	rec->resends = count_resends(s, op->response);
-	at = rec->method_len = put_str(b, 0, op->method, NET_HTTP_CLIENT_METHOD_MAX);
+	at = rec->method_len = put(b, 0, op->method, NET_HTTP_CLIENT_METHOD_MAX);
 	if (rec->ev.flags & EVENT_SAMPLED)
 		at = put_url(b, s, op->url, at);
 	if (r->p[1])
@@ -355,7 +337,7 @@ GO_APART int send(struct scratch *b, const struct go_slot *s, const struct op *o
 static __always_inline int end_in(struct pt_regs *ctx, const struct go_slot *s, struct cookie *c,
 				  struct scratch *b)
 {
-	struct op_key k = op_key(ctx, c);
+	struct op_key k = go_op_key(ctx, c);
 	const struct op *op;
 	int err = go_results(&b->results, ctx, c);
 

@@ -8,12 +8,6 @@
 #include "trace/span.h"
 #include "trace/text.h"
 
-#define SYMBOLS(...)                                                                               \
-	(const char *const[])                                                                      \
-	{                                                                                          \
-		__VA_ARGS__, NULL                                                                  \
-	}
-
 enum { CALL, XNET_CALL, SEND, CONN_CALL };
 
 static const struct go_probe probes[] = {
@@ -77,41 +71,27 @@ struct strings {
 	struct str method, scheme, host, path, raw, query, error, cause;
 };
 
-/* Cuts n bytes off the front of *rest. False: there are not so many. */
-static bool cut(struct str *rest, size_t n, struct str *out)
-{
-	if (n > rest->n)
-		return false;
-	*out = (struct str){ rest->p, n };
-	rest->p += n;
-	rest->n -= n;
-	return true;
-}
-
 static bool split(const struct net_http_client_event *ev, struct strings *s)
 {
 	struct str rest = { (const char *)(ev + 1), ev->ev.size - sizeof(*ev) };
 
-	return cut(&rest, ev->method_len, &s->method) && cut(&rest, ev->scheme_len, &s->scheme) &&
-	       cut(&rest, ev->host_len, &s->host) && cut(&rest, ev->path_len, &s->path) &&
-	       cut(&rest, ev->raw_len, &s->raw) && cut(&rest, ev->query_len, &s->query) &&
-	       cut(&rest, ev->error_len, &s->error) && cut(&rest, ev->cause_len, &s->cause);
-}
-
-static int clean(struct str *s, size_t max, struct arena *arena)
-{
-	*s = text_cut(*s, max);
-	return text_utf8(s, arena);
+	return text_take(&rest, ev->method_len, &s->method) &&
+	       text_take(&rest, ev->scheme_len, &s->scheme) &&
+	       text_take(&rest, ev->host_len, &s->host) &&
+	       text_take(&rest, ev->path_len, &s->path) && text_take(&rest, ev->raw_len, &s->raw) &&
+	       text_take(&rest, ev->query_len, &s->query) &&
+	       text_take(&rest, ev->error_len, &s->error) &&
+	       text_take(&rest, ev->cause_len, &s->cause);
 }
 
 static int clean_all(struct strings *s, const struct decode *with)
 {
 	s->path = text_cut(s->path, NET_HTTP_CLIENT_PATH_MAX);
-	if (clean(&s->method, NET_HTTP_CLIENT_METHOD_MAX, with->arena) ||
-	    clean(&s->scheme, NET_HTTP_CLIENT_SCHEME_MAX, with->arena) ||
-	    clean(&s->host, NET_HTTP_CLIENT_HOST_MAX, with->arena) ||
-	    clean(&s->query, NET_HTTP_CLIENT_QUERY_MAX, with->arena) ||
-	    clean(&s->error, NET_HTTP_CLIENT_ERROR_MAX, with->arena))
+	if (text_clean(&s->method, NET_HTTP_CLIENT_METHOD_MAX, with->arena) ||
+	    text_clean(&s->scheme, NET_HTTP_CLIENT_SCHEME_MAX, with->arena) ||
+	    text_clean(&s->host, NET_HTTP_CLIENT_HOST_MAX, with->arena) ||
+	    text_clean(&s->query, NET_HTTP_CLIENT_QUERY_MAX, with->arena) ||
+	    text_clean(&s->error, NET_HTTP_CLIENT_ERROR_MAX, with->arena))
 		return -ENOSPC;
 	if (!with->privacy->url_query)
 		s->query = (struct str){ NULL, 0 };
@@ -239,10 +219,7 @@ static int decode(const struct event *head, const struct decode *with, struct sp
 		return err;
 	add_result(span, ev, &s);
 	if (ev->status)
-		span_str(span, "network.protocol.version",
-			 str_of(ev->version == 20   ? "2"
-				: ev->version == 10 ? "1.0"
-						    : "1.1"));
+		span_str(span, "network.protocol.version", http_version(ev->version));
 	if (ev->resends)
 		span_int(span, "http.request.resend_count", ev->resends);
 	if (with->privacy->body_sizes) {

@@ -69,17 +69,16 @@ static __always_inline void send_in(struct pt_regs *ctx, const struct go_slot *s
 				    struct scratch *b)
 {
 	struct propagate_key k = { .slot = c.slot, .generation = c.generation };
-	struct op_key ok = op_key(ctx, &c);
+	struct op_key ok = go_op_key(ctx, &c);
 	const struct op *op = bpf_map_lookup_elem(&net_http_client_ops, &ok);
-	__u64 req, header, goid = 0;
+	__u64 req, header;
 	struct go_str method;
 	int own;
 
 	if (send_socket(b, s, &k, GO_P1(ctx)))
 		return;
 	go_propagate_nothing(&k);
-	(void)go_read(&goid, 8, GO_G(ctx) + s->at[F_G_GOID]);
-	if (!op || !op->active || op->ev.goid != goid) {
+	if (!op || !op->active || op->ev.goid != go_goid(ctx, s)) {
 		count(propagation_no_span);
 		return;
 	}

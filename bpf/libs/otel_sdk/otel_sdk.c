@@ -6,12 +6,6 @@
 
 #define SDK "go.opentelemetry.io/otel/sdk/trace"
 
-#define SYMBOLS(...)                                                                               \
-	(const char *const[])                                                                      \
-	{                                                                                          \
-		__VA_ARGS__, NULL                                                                  \
-	}
-
 enum { NEW_SPAN, STARTED, AUTOEXPORT };
 
 static const struct go_probe probes[] = {
@@ -82,14 +76,6 @@ static const struct lib_sdk sdk = {
 	.spans = spans,
 };
 
-static int decode(const struct event *ev, const struct decode *with, struct span *span)
-{
-	(void)ev;
-	(void)with;
-	(void)span;
-	return -EBADMSG; /* it sends none */
-}
-
 LIB_OBJECT(otel_sdk)
 
 static const struct lib otel_sdk = {
@@ -104,6 +90,5 @@ static const struct lib otel_sdk = {
 	.event_size = sizeof(struct event),
 	.sdk = &sdk,
 	.object = otel_sdk_object,
-	.decode = decode,
 };
 LIB_REGISTER(otel_sdk);
