@@ -1,9 +1,9 @@
 #include "bpf/libs/grpc/grpc.h"
 
-#include "base/config.h"
-#include "trace/lib.h"
-#include "trace/span.h"
-#include <criterion/criterion.h>
+#define LIBRARY     "grpc"
+#define RECORD      struct grpc_event
+#define RECORD_DATA GRPC_DATA_MAX
+#include "decode_rig.h"
 
 /* What a record says; text is written into it in order. */
 struct said {
@@ -22,45 +22,7 @@ static const struct said served = { .server = "shop.example:443",
 				    .ip = { 10, 1, 2, 3 },
 				    .port = 4567 };
 
-static union {
-	struct grpc_event ev;
-	char bytes[sizeof(struct grpc_event) + GRPC_DATA_MAX];
-} record;
-
-static struct arena arena;
-static struct privacy privacy;
-static struct decode with;
-static struct attr attrs[SPAN_ATTRS_MAX];
-static struct span span;
-static const struct lib *lib;
-
-static void set_up(void)
-{
-	privacy = (struct privacy){ 0 };
-	cr_assert_eq(arena_init(&arena, 1 << 16), 0);
-	with = (struct decode){ .arena = &arena, .privacy = &privacy };
-	lib_foreach (it)
-		if (strcmp((*it)->name, "grpc") == 0)
-			lib = *it;
-	cr_assert(lib);
-}
-
-static void tear_down(void)
-{
-	arena_clear(&arena);
-}
-
 TestSuite(grpc, .init = set_up, .fini = tear_down);
-
-static size_t put(const char *text, size_t *at)
-{
-	size_t n = text ? strlen(text) : 0;
-
-	if (n)
-		memcpy(record.bytes + *at, text, n);
-	*at += n;
-	return n;
-}
 
 static void build(const struct said *s)
 {
@@ -85,8 +47,7 @@ static void build(const struct said *s)
 static int decode(const struct said *s)
 {
 	build(s);
-	span = (struct span){ .attrs = attrs };
-	return lib->decode(&record.ev.ev, &with, &span);
+	return decode_record();
 }
 
 static const char *text(const char *key)
@@ -261,17 +222,17 @@ Test(grpc, lengths_that_do_not_add_up_are_refused)
 
 	build(&served);
 	record.ev.method_len += step;
-	cr_assert_eq(lib->decode(&record.ev.ev, &with, &span), -EBADMSG);
+	cr_assert_eq(decode_record(), -EBADMSG);
 	build(&served);
 	record.ev.ev.kind = 2;
-	cr_assert_eq(lib->decode(&record.ev.ev, &with, &span), -EBADMSG);
+	cr_assert_eq(decode_record(), -EBADMSG);
 	build(&served);
 	record.ev.ev.size = sizeof(struct grpc_event) - 1;
-	cr_assert_eq(lib->decode(&record.ev.ev, &with, &span), -EBADMSG);
+	cr_assert_eq(decode_record(), -EBADMSG);
 	build(&served);
 	record.ev.bits = GRPC_LITERAL;
 	record.ev.method_len = GRPC_METHOD_MAX + 1;
-	cr_assert_eq(lib->decode(&record.ev.ev, &with, &span), -EBADMSG);
+	cr_assert_eq(decode_record(), -EBADMSG);
 }
 
 Test(grpc, bytes_that_are_no_text_become_text)

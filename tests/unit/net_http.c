@@ -1,15 +1,12 @@
 #include "bpf/libs/net_http/net_http.h"
 
-#include "base/config.h"
-#include "trace/lib.h"
-#include "trace/literals.h"
-#include "trace/span.h"
-#include <criterion/criterion.h>
-#include <sys/mman.h>
+#define LIBRARY     "net_http"
+#define RECORD      struct net_http_event
+#define RECORD_DATA NET_HTTP_DATA_MAX
+#include "decode_rig.h"
 
-static char *secret_names[] = { "sig", NULL };
-static char *method_names[] = { "GET", "POST", NULL };
-static const struct list secrets = { secret_names, 1 }, methods = { method_names, 2 };
+#include "trace/literals.h"
+#include <sys/mman.h>
 
 /* What a record says; text is written into it in order. */
 struct said {
@@ -31,47 +28,7 @@ static const struct said plain = { .remote = "10.1.2.3:4567",
 				   .status = 200,
 				   .flags = EVENT_SAMPLED };
 
-static union {
-	struct net_http_event ev;
-	char bytes[sizeof(struct net_http_event) + NET_HTTP_DATA_MAX];
-} record;
-
-static struct arena arena;
-static struct privacy privacy;
-static struct decode with;
-static struct attr attrs[SPAN_ATTRS_MAX];
-static struct span span;
-static const struct lib *lib;
-
-static void set_up(void)
-{
-	privacy = (struct privacy){ .redact_query_keys = &secrets,
-				    .known_methods = &methods,
-				    .url_query = true };
-	cr_assert_eq(arena_init(&arena, 1 << 16), 0);
-	with = (struct decode){ .arena = &arena, .privacy = &privacy };
-	lib_foreach (it)
-		if (strcmp((*it)->name, "net_http") == 0)
-			lib = *it;
-	cr_assert(lib);
-}
-
-static void tear_down(void)
-{
-	arena_clear(&arena);
-}
-
 TestSuite(net_http, .init = set_up, .fini = tear_down);
-
-static size_t put(const char *text, size_t *at)
-{
-	size_t n = text ? strlen(text) : 0;
-
-	if (n)
-		memcpy(record.bytes + *at, text, n);
-	*at += n;
-	return n;
-}
 
 static void build(const struct said *s)
 {
@@ -97,35 +54,10 @@ static void build(const struct said *s)
 	ev->ev.size = (uint32_t)at;
 }
 
-static int decode_record(void)
-{
-	span = (struct span){ .attrs = attrs };
-	return lib->decode(&record.ev.ev, &with, &span);
-}
-
 static void decode_said(struct said s)
 {
 	build(&s);
 	cr_assert_eq(decode_record(), 0);
-}
-
-static void expect(const char *key, const char *value)
-{
-	const struct attr *a = span_attr(&span, key);
-
-	if (!value)
-		cr_assert(!a, "%s is '%.*s'", key, a ? (int)a->s.n : 0, a ? a->s.p : "");
-	else
-		cr_assert(a && a->type == ATTR_STR && str_eq(a->s, value), "%s is '%.*s', not '%s'",
-			  key, a ? (int)a->s.n : 0, a ? a->s.p : "", value);
-}
-
-static void expect_int(const char *key, int64_t value)
-{
-	const struct attr *a = span_attr(&span, key);
-
-	cr_assert(a && a->type == ATTR_INT && a->i == value, "%s is %ld, not %ld", key,
-		  a ? a->i : -1, value);
 }
 
 Test(net_http, a_request_becomes_a_server_span_in_the_words_of_the_conventions)

@@ -1,13 +1,9 @@
 #include "bpf/libs/net_http_client/net_http_client.h"
 
-#include "base/config.h"
-#include "trace/lib.h"
-#include "trace/span.h"
-#include <criterion/criterion.h>
-
-static char *secret_names[] = { "sig", NULL };
-static char *method_names[] = { "GET", "POST", NULL };
-static const struct list secrets = { secret_names, 1 }, methods = { method_names, 2 };
+#define LIBRARY     "net_http_client"
+#define RECORD      struct net_http_client_event
+#define RECORD_DATA NET_HTTP_CLIENT_DATA_MAX
+#include "decode_rig.h"
 
 /* What a record says; text is written into it in order. */
 struct said {
@@ -27,47 +23,7 @@ static const struct said plain = { .method = "GET",
 				   .sent = 0,
 				   .received = 12 };
 
-static union {
-	struct net_http_client_event ev;
-	char bytes[sizeof(struct net_http_client_event) + NET_HTTP_CLIENT_DATA_MAX];
-} record;
-
-static struct arena arena;
-static struct privacy privacy;
-static struct decode with;
-static struct attr attrs[SPAN_ATTRS_MAX];
-static struct span span;
-static const struct lib *lib;
-
-static void set_up(void)
-{
-	privacy = (struct privacy){ .redact_query_keys = &secrets,
-				    .known_methods = &methods,
-				    .url_query = true };
-	cr_assert_eq(arena_init(&arena, 1 << 16), 0);
-	with = (struct decode){ .arena = &arena, .privacy = &privacy };
-	lib_foreach (it)
-		if (strcmp((*it)->name, "net_http_client") == 0)
-			lib = *it;
-	cr_assert(lib);
-}
-
-static void tear_down(void)
-{
-	arena_clear(&arena);
-}
-
 TestSuite(net_http_client, .init = set_up, .fini = tear_down);
-
-static size_t put(const char *text, size_t *at)
-{
-	size_t n = text ? strlen(text) : 0;
-
-	if (n)
-		memcpy(record.bytes + *at, text, n);
-	*at += n;
-	return n;
-}
 
 static void build(const struct said *s)
 {
@@ -93,35 +49,10 @@ static void build(const struct said *s)
 	ev->ev.size = (uint32_t)at;
 }
 
-static int decode_record(void)
-{
-	span = (struct span){ .attrs = attrs };
-	return lib->decode(&record.ev.ev, &with, &span);
-}
-
 static void decode_said(struct said s)
 {
 	build(&s);
 	cr_assert_eq(decode_record(), 0);
-}
-
-static void expect(const char *key, const char *value)
-{
-	const struct attr *a = span_attr(&span, key);
-
-	if (!value)
-		cr_assert(!a, "%s is there", key);
-	else
-		cr_assert(a && a->type == ATTR_STR && str_eq(a->s, value), "%s is '%.*s', not '%s'",
-			  key, a ? (int)a->s.n : 0, a ? a->s.p : "", value);
-}
-
-static void expect_int(const char *key, int64_t value)
-{
-	const struct attr *a = span_attr(&span, key);
-
-	cr_assert(a && a->type == ATTR_INT && a->i == value, "%s is %ld, not %ld", key,
-		  a ? (long)a->i : -1, (long)value);
 }
 
 Test(net_http_client, a_call_becomes_a_client_span_in_the_words_of_the_conventions)
