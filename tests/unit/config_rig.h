@@ -49,7 +49,7 @@ static unused char *file_of(const char *text)
 	static char path[64];
 	int fd;
 
-	(void)snprintf(path, sizeof(path), "/tmp/spoor-config-XXXXXX");
+	(void)snprintf(path, sizeof(path), BUILD_DIR "/config-XXXXXX");
 	fd = mkstemp(path);
 	cr_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
 	(void)close(fd);

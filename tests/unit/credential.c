@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-static char dir[] = "/tmp/spoor-credential-XXXXXX";
+static char dir[] = BUILD_DIR "/credential-XXXXXX";
 static char one[128], two[128], path[128];
 static struct credential c;
 

@@ -46,7 +46,7 @@ static struct {
 	enum worker_outcome outcome;
 } fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static char dir[] = "/tmp/spoor-discover-XXXXXX";
+static char dir[] = BUILD_DIR "/discover-XXXXXX";
 static char endpoint[64], scenario_file[128], list_file[128], log_file[128];
 static pid_t server;
 static int exec_pipe[2];

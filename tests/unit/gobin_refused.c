@@ -81,7 +81,7 @@ Test(gobin_refused, a_sparse_file_of_four_terabytes_costs_a_bounded_time)
 		  .p_filesz = size / 2,
 		  .p_memsz = size },
 	};
-	char path[] = "/tmp/spoor-sparse-XXXXXX";
+	char path[] = BUILD_DIR "/sparse-XXXXXX";
 	int fd = mkstemp(path);
 	double begin = seconds();
 	enum gobin_why why;

@@ -42,79 +42,80 @@ static void check(bool arm64, const struct head *h, size_t count)
 #define ENTRY GOBIN_PLACE_ENTRY
 #define NO    GOBIN_PLACE_REFUSED
 
+/* The ways in which Go checks the stack, and what stands behind. */
+static const struct head stack_checks[] = {
+	{ "small, short jump",
+	  "493b6610"
+	  "7622"
+	  "55"
+	  "4889e5",
+	  OK, 6, true },
+	{ "small, long jump",
+	  "493b6610"
+	  "0f8601020304"
+	  "55"
+	  "4889e5",
+	  OK, 10, true },
+	{ "large, byte",
+	  "4c8d642480"
+	  "4d3b6610"
+	  "7601"
+	  "55",
+	  OK, 11, true },
+	{ "large, byte, long jump",
+	  "4c8d642480"
+	  "4d3b6610"
+	  "0f8601020304"
+	  "55",
+	  OK, 15, true },
+	{ "large, word",
+	  "4c8da42400ffffff"
+	  "4d3b6610"
+	  "7601"
+	  "55",
+	  OK, 14, true },
+	{ "large, word, long jump",
+	  "4c8da42400ffffff"
+	  "4d3b6610"
+	  "0f8601020304"
+	  "55",
+	  OK, 18, true },
+	{ "huge",
+	  "4989e4"
+	  "4981ec00001000"
+	  "7210"
+	  "4d3b6610"
+	  "7608"
+	  "55",
+	  OK, 18, true },
+	{ "huge, long jumps",
+	  "4989e4"
+	  "4981ec00001000"
+	  "0f8210000000"
+	  "4d3b6610"
+	  "0f8608000000"
+	  "55",
+	  OK, 26, true },
+	{ "Go 1.19: sub",
+	  "493b6610"
+	  "7622"
+	  "4883ec18",
+	  OK, 6, false },
+	{ "Go 1.19: sub, word",
+	  "493b6610"
+	  "7622"
+	  "4881ec00010000",
+	  OK, 6, false },
+	{ "Go 1.19: add of -128",
+	  "493b6610"
+	  "7622"
+	  "4883c480",
+	  OK, 6, false },
+};
+
 Test(insn, probes_enter_behind_every_stack_check_that_go_writes)
 {
-	static const struct head heads[] = {
-		{ "small, short jump",
-		  "493b6610"
-		  "7622"
-		  "55"
-		  "4889e5",
-		  OK, 6, true },
-		{ "small, long jump",
-		  "493b6610"
-		  "0f8601020304"
-		  "55"
-		  "4889e5",
-		  OK, 10, true },
-		{ "large, byte",
-		  "4c8d642480"
-		  "4d3b6610"
-		  "7601"
-		  "55",
-		  OK, 11, true },
-		{ "large, byte, long jump",
-		  "4c8d642480"
-		  "4d3b6610"
-		  "0f8601020304"
-		  "55",
-		  OK, 15, true },
-		{ "large, word",
-		  "4c8da42400ffffff"
-		  "4d3b6610"
-		  "7601"
-		  "55",
-		  OK, 14, true },
-		{ "large, word, long jump",
-		  "4c8da42400ffffff"
-		  "4d3b6610"
-		  "0f8601020304"
-		  "55",
-		  OK, 18, true },
-		{ "huge",
-		  "4989e4"
-		  "4981ec00001000"
-		  "7210"
-		  "4d3b6610"
-		  "7608"
-		  "55",
-		  OK, 18, true },
-		{ "huge, long jumps",
-		  "4989e4"
-		  "4981ec00001000"
-		  "0f8210000000"
-		  "4d3b6610"
-		  "0f8608000000"
-		  "55",
-		  OK, 26, true },
-		{ "Go 1.19: sub",
-		  "493b6610"
-		  "7622"
-		  "4883ec18",
-		  OK, 6, false },
-		{ "Go 1.19: sub, word",
-		  "493b6610"
-		  "7622"
-		  "4881ec00010000",
-		  OK, 6, false },
-		{ "Go 1.19: add of -128",
-		  "493b6610"
-		  "7622"
-		  "4883c480",
-		  OK, 6, false },
-	};
-
-	check(false, heads, sizeof(heads) / sizeof(heads[0]));
+	check(false, stack_checks, sizeof(stack_checks) / sizeof(stack_checks[0]));
 }
 
 Test(insn, bytes_that_no_recipe_knows_are_refused)

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-static char dir[] = "/tmp/spoor-plans-XXXXXX";
+static char dir[] = BUILD_DIR "/plans-XXXXXX";
 static struct plans *plans;
 
 static void set_up(void)

@@ -127,7 +127,7 @@ Test(proc, every_cgroup_layout_names_its_innermost_container_and_its_pod)
 }
 
 /* A /proc of our own: one process with the files that are read. */
-static char root[] = "/tmp/spoor-proc-XXXXXX";
+static char root[] = BUILD_DIR "/proc-XXXXXX";
 
 static void write_file(const char *name, const char *text)
 {

@@ -28,7 +28,7 @@ static void with_environment(const char *text, size_t n)
 	char path[96];
 	FILE *f;
 
-	(void)snprintf(proc, sizeof(proc), "/tmp/spoor-sdk-XXXXXX");
+	(void)snprintf(proc, sizeof(proc), BUILD_DIR "/sdk-XXXXXX");
 	cr_assert(mkdtemp(proc));
 	(void)snprintf(path, sizeof(path), "%s/7", proc);
 	cr_assert_eq(mkdir(path, 0700), 0);
