@@ -9,6 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from harness.gobuild import NoGo  # noqa: E402
+from harness.hits import SWITCH  # noqa: E402
 from harness.node import Node, make_pki  # noqa: E402
 from harness.paths import WORK, agent_binary  # noqa: E402
 
@@ -61,3 +62,12 @@ def pretend():
     out.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["gcc", "-O1", "-fno-stack-protector", "-fcf-protection=none", "-static", "-no-pie", "-o", out, source], check=True)
     return out
+
+
+@pytest.fixture
+def statistics():
+    """The kernel counts the runs of BPF programs: harness/hits.py."""
+    before = SWITCH.read_text()
+    SWITCH.write_text("1")
+    yield
+    SWITCH.write_text(before)

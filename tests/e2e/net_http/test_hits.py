@@ -1,38 +1,13 @@
 """Field case 18: what a request costs in probe hits, counted by the kernel."""
-import os
 import time
-from pathlib import Path
 
 import pytest
 
 from harness import gobuild
+from harness.hits import hits
 from harness.load import Request, send
 from harness.node import NET_HTTP, server
 from harness.wait import until
-
-SWITCH = Path("/proc/sys/kernel/bpf_stats_enabled")
-
-
-@pytest.fixture
-def statistics():
-    before = SWITCH.read_text()
-    SWITCH.write_text("1")
-    yield
-    SWITCH.write_text(before)
-
-
-def hits(agent):
-    """How often the agent's BPF programs for uprobes have run."""
-    total, pid = 0, agent.real_pid
-    for fd in os.listdir(f"/proc/{pid}/fdinfo"):
-        try:
-            info = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/fdinfo/{fd}").read_text().splitlines() if ":\t" in line)
-        except OSError:
-            continue
-        if info.get("prog_type") == "2" and "run_cnt" in info:  # BPF_PROG_TYPE_KPROBE: what uprobes are to BPF
-            total += int(info["run_cnt"])
-    return total
-
 
 CASES = {"http1": ("h1", "h1"), "tls_http2": ("tls", "h2"), "h2c": ("h2c", "h2c")}
 

@@ -2,17 +2,14 @@
 import pytest
 
 from harness.calls import Caller
+from harness.rig import Rig
 
 
-class Rig:
-    def __init__(self, node, **options):
-        self.node, self.collector = node, node.collector()
-        self.agent = node.agent(self.collector, **options)
-
+class Callers(Rig):
     def caller(self, **kw):
         return Caller(self.node, self.agent, self.collector, **kw)
 
 
 @pytest.fixture(scope="module")
 def rig(shared):
-    return Rig(shared)
+    return Callers(shared)

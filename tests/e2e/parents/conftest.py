@@ -5,16 +5,13 @@ import pytest
 
 from harness import gobuild
 from harness.paths import TESTS
+from harness.rig import Rig
 from harness.wait import until
 
 TREES = TESTS / "e2e" / "parents" / "trees"
 
 
-class Rig:
-    def __init__(self, node, **options):
-        self.node, self.collector = node, node.collector()
-        self.agent = node.agent(self.collector, **options)
-
+class Forest(Rig):
     def trees(self, version, requests, seed=1, xnet="", sampled=False):
         """Lets the program make that many calls: (what it says of each by id, spans of clients by id, spans of servers by id)."""
         more = {"require": (f"golang.org/x/net@{xnet}",), "tags": "xnet"} if xnet else {}
@@ -27,23 +24,21 @@ class Rig:
         calls = {r["call"]["id"]: r["call"] for r in target.process.records if "call" in r}
         served = sum(not c["error"] for c in calls.values())
 
-        def mine():
-            return [s for s in self.collector.spans() if s.resource.get("container.id") == target.container.id]
         if sampled:
             until(lambda: self.agent.metric("spoor_spans_produced_total") >= len(calls) + served, 30, "all that was done is seen")
             until(lambda: self.agent.conservation()["queued"] == 0, 10, "what is sampled arrives")
             served = -len(calls)
-        until(lambda: len(mine()) >= len(calls) + served, 30, lambda: f"{len(calls)} calls and {served} requests arrive "
-              f"({len(mine())} did); dropped {self.agent.dropped()}; {json.dumps(self.agent.process_state(target.pid))}")
+        until(lambda: len(self.of(target)) >= len(calls) + served, 30, lambda: f"{len(calls)} calls and {served} requests arrive "
+              f"({len(self.of(target))} did); dropped {self.agent.dropped()}; {json.dumps(self.agent.process_state(target.pid))}")
         target.stop()
-        return calls, mine()
+        return calls, self.of(target)
 
 
 @pytest.fixture(scope="module")
 def rig(shared):
-    return Rig(shared)
+    return Forest(shared)
 
 
 @pytest.fixture(scope="session")
 def rig_of():
-    return Rig
+    return Forest

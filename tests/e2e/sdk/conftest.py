@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import gobuild
+from harness.rig import Rig
 from harness.wait import until
 
 HERE = Path(__file__).parent
@@ -16,13 +17,7 @@ sys.path.insert(0, str(HERE))
 import modules  # noqa: E402
 
 
-class Sdk:
-    """One agent and one collector."""
-
-    def __init__(self, node, **options):
-        self.node, self.collector = node, node.collector()
-        self.agent = node.agent(self.collector, **options)
-
+class Sdk(Rig):
     def otel(self, go="1.26", *args, installed=True, flavour="stripped", traced=True, env=None):
         program = gobuild.build(HERE / "otel", go=go, flavour=flavour, require=modules.otel(go), name="otel")
         to = ["-collector", self.collector.url.removeprefix("http://")] if installed else []
