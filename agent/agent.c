@@ -13,6 +13,8 @@
 #include "discover/kubelet.h"
 #include "export/export.h"
 #include "export/otlp_url.h"
+#include "metrics/metrics.h"
+#include "metrics/push.h"
 #include "trace/ring.h"
 #include "trace/target.h"
 #include "version.h"
@@ -93,7 +95,8 @@ static void describe_exporters(char *out, size_t size, const struct config *cfg)
 		const char *name = cfg->exporters.v[i], *bad;
 		char url[256] = "";
 
-		if (strcmp(name, "otlp") == 0 && otlp_url(url, sizeof(url), cfg, &bad) != 0)
+		if (strcmp(name, "otlp") == 0 &&
+		    otlp_url(url, sizeof(url), cfg, OTLP_TRACES, &bad) != 0)
 			(void)snprintf(url, sizeof(url), "?");
 		n += (size_t)snprintf(out + n, size - n, "%s%s%s%s", i ? ", " : "", name,
 				      *url ? " " : "", url);
@@ -155,6 +158,12 @@ static int open_stages(struct agent *a)
 			  cfg->batch_count);
 	if (!err && (err = targets_new(&a->targets, cfg->targets_max)) != 0)
 		log_error("agent: no memory for %u targets (targets.max)", cfg->targets_max);
+	if (!err && cfg->metrics_exporters.n)
+		err = metrics_new(&a->metrics, cfg);
+	if (!err && config_has(&cfg->metrics_exporters, "otlp"))
+		err = push_new(&a->push, cfg, a->metrics);
+	if (!err)
+		targets_measure(a->targets, a->metrics);
 	if (!err && (err = export_new(&a->export, cfg, a->pool)) == -ENOMEM)
 		log_error("agent: no memory for the exporters");
 	if (!err && (err = ring_new(&a->ring, cfg, attach_events_fd(a->attach),
@@ -171,6 +180,10 @@ static int start_stages(struct agent *a)
 	int err = export_start(a->export);
 
 	a->export_runs = !err;
+	if (!err && a->push) {
+		err = push_start(a->push);
+		a->push_runs = !err;
+	}
 	if (!err) {
 		err = ring_start(a->ring);
 		a->ring_runs = !err;
@@ -197,6 +210,8 @@ static void stop_stages(struct agent *a, uint64_t deadline_ns)
 		pool_close(a->pool);
 	if (a->export_runs)
 		export_stop(a->export, deadline_ns);
+	if (a->push_runs)
+		push_stop(a->push, deadline_ns);
 	if (a->attach)
 		attach_collect_stats(a->attach);
 }
@@ -208,7 +223,9 @@ static void free_stages(struct agent *a)
 	discover_free(&a->discover);
 	ring_free(&a->ring);
 	export_free(&a->export);
+	push_free(&a->push);
 	targets_free(&a->targets);
+	metrics_free(&a->metrics);
 	pool_free(&a->pool);
 	attach_close(&a->attach);
 }

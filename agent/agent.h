@@ -10,6 +10,8 @@
 #include <stdatomic.h>
 
 struct discover;
+struct metrics;
+struct push;
 struct export;
 struct pool;
 struct ring;
@@ -24,8 +26,10 @@ struct agent {
 	struct export *export;
 	struct ring *ring;
 	struct discover *discover;
+	struct metrics *metrics; /* NULL: nothing is measured */
+	struct push *push;
 	struct admin *admin;
-	bool export_runs, ring_runs, discover_runs;
+	bool export_runs, push_runs, ring_runs, discover_runs;
 	atomic_bool stopping;
 	uint64_t started_ns; /* CLOCK_MONOTONIC */
 };

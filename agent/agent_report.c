@@ -5,6 +5,7 @@
 #include "base/stats.h"
 #include "commands.h"
 #include "discover/discover.h"
+#include "metrics/metrics.h"
 #include "propagate/propagate.h"
 #include "trace/lib.h"
 #include "version.h"
@@ -189,6 +190,8 @@ static void collect(struct stats_page *page, void *arg)
 			put_feature(page, (*l)->name, why ? why : "");
 	}
 	stats_process(page, NULL);
+	if (a->metrics)
+		metrics_stats(page, a->metrics);
 }
 
 void agent_stats(struct agent *a)

@@ -127,7 +127,7 @@ static void check_collector(struct checks *out, const struct config *cfg)
 							: CHECK_DEGRADED,
 			"spans wait in the queue, and the oldest are dropped when it is full",
 			"start one there, or set otlp.endpoint (and otlp.headers) to yours");
-	if (otlp_url(url, sizeof(url), cfg, &bad) != 0)
+	if (otlp_url(url, sizeof(url), cfg, OTLP_TRACES, &bad) != 0)
 		(void)snprintf(url, sizeof(url), "%s", bad);
 	if (!asked)
 		(void)snprintf(row->found, sizeof(row->found), "not asked (exporters)");

@@ -84,6 +84,7 @@ struct go_sdk {
 
 /* struct go_slot.options */
 #define GO_OPTION_STARTED 0x01 /* parents.starting_goroutine */
+#define GO_OPTION_METRICS 0x02 /* operations are measured: also those that are not sampled */
 
 /* One entry of a library's "slots" ARRAY map: all that its probes must know of one process. */
 struct go_slot {

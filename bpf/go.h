@@ -222,6 +222,12 @@ static __always_inline void go_sample(struct event *ev, const struct go_slot *s)
 		ev->flags |= EVENT_SAMPLED;
 }
 
+/* Whether the operation's record says all: it is sampled, or measured. */
+static __always_inline int go_is_told(const struct event *ev, const struct go_slot *s)
+{
+	return ev->flags & EVENT_SAMPLED || s->options & GO_OPTION_METRICS;
+}
+
 /* A span id, and a trace id as well if ev has none from a header or a live operation. Then the
  * sampling decision. */
 static __always_inline void go_identify(struct event *ev, const struct go_slot *s,

@@ -285,12 +285,19 @@ void config_free(struct config **cfg)
 	*cfg = NULL;
 }
 
+bool config_has(const struct list *list, const char *item)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (strcmp(list->v[i], item) == 0)
+			return true;
+	return false;
+}
+
 struct privacy config_privacy(const struct config *cfg)
 {
 	return (struct privacy){ .redact_query_keys = &cfg->redact_query_keys,
 				 .known_methods = &cfg->known_methods,
 				 .url_query = cfg->url_query,
-				 .health_probes = cfg->health_probes,
 				 .body_sizes = cfg->body_sizes,
 				 .no_routes = strcmp(cfg->routes, "off") == 0 };
 }

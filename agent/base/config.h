@@ -31,7 +31,7 @@ struct config {
 /* What a library's decode() needs of it. */
 struct privacy {
 	const struct list *redact_query_keys, *known_methods;
-	bool url_query, health_probes, body_sizes, no_routes;
+	bool url_query, body_sizes, no_routes;
 };
 
 /* A flag of one sub-command alone, such as --json: no value, sets *value to true. A list ends with
@@ -60,4 +60,6 @@ void config_print(const struct config *cfg, bool json);
 void config_defaults(FILE *f);
 /* Prints what --help says about the options. */
 void config_usage(FILE *f);
+/* Whether the list has that item. */
+bool config_has(const struct list *list, const char *item);
 struct privacy config_privacy(const struct config *cfg);

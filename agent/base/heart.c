@@ -8,6 +8,7 @@ const char *const heart_names[HEART_COUNT] = {
 	[HEART_WORKER] = "worker",
 	[HEART_EVENTS] = "events",
 	[HEART_EXPORT] = "export",
+	[HEART_METRICS] = "metrics",
 };
 
 /* CLOCK_MONOTONIC of the last beat, 0: not watched. That clock stands still while the machine

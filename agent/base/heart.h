@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum heart { HEART_CONTROL, HEART_WORKER, HEART_EVENTS, HEART_EXPORT, HEART_COUNT };
+enum heart { HEART_CONTROL, HEART_WORKER, HEART_EVENTS, HEART_EXPORT, HEART_METRICS, HEART_COUNT };
 
 extern const char *const heart_names[HEART_COUNT];
 

@@ -36,7 +36,7 @@
 	X(LIST, libraries_disabled, "libraries.disabled", "", "", "", "names of libraries that are not traced") \
 	X(ENUM, sampler, "traces.sampler", "OTEL_TRACES_SAMPLER", "parentbased_always_on", "always_on always_off traceidratio parentbased_always_on parentbased_always_off parentbased_traceidratio", "which requests become spans") \
 	X(STRING, sampler_arg, "traces.sampler_arg", "OTEL_TRACES_SAMPLER_ARG", "", "ratio", "ratio 0..1 of the ratio samplers") \
-	X(BOOL, health_probes, "traces.health_probes", "", "false", "", "whether the kubelet's health probes become spans") \
+	X(BOOL, health_probes, "traces.health_probes", "", "false", "", "whether health probes (the kubelet's, gRPC's) and Prometheus' scrapes become spans") \
 	X(ENUM, sdk, "sdk", "", "auto", "auto always never", "programs with a tracing SDK of their own. auto: its spans are parents, and operations of which it sends spans are left to it; always: traced in any case; never: not traced") \
 	X(LIST, propagators, "propagators", "OTEL_PROPAGATORS", "tracecontext", "tracecontext b3 b3multi", "trace headers that are read besides traceparent, which always is and wins: b3 and b3multi both stand for B3 in one header or several") \
 	X(BOOL, starting_goroutine, "parents.starting_goroutine", "", "true", "", "whether a call without a better parent is a child of the operation whose goroutine started its own: an inference, such spans have spoor.parent=goroutine") \
@@ -47,8 +47,20 @@
 	X(ENUM, routes, "routes", "", "exact", "exact free off", "http.route; exact: also behind a middleware that copies the request, by one more probe where that tells more; free: only what costs nothing; off: none") \
 	X(LIST, exporters, "exporters", "OTEL_TRACES_EXPORTER", "otlp", "otlp stdout none", "where spans go; none: nowhere")                \
 	X(ENUM, stdout_format, "stdout.format", "", "text", "text json", "lines of the stdout exporter") \
-	X(STRING, otlp_endpoint, "otlp.endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", "", "URL", "collector, without /v1/traces; empty: http://<node.ip or localhost>:4318") \
+	X(LIST, metrics_exporters, "metrics.exporters", "OTEL_METRICS_EXPORTER", "otlp", "otlp none", "where metrics of the traced programs go; none: they are not measured") \
+	X(DURATION, metrics_interval, "metrics.interval", "OTEL_METRIC_EXPORT_INTERVAL", "60s", "100ms-1h", "time between two exports of metrics") \
+	X(ENUM, metrics_temporality, "metrics.temporality", "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "cumulative", "cumulative delta lowmemory", "whether OTLP has sums since a series began, or since the last export (delta, and lowmemory, which is the same here)") \
+	X(ENUM, metrics_histogram, "metrics.histogram", "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", "explicit_bucket_histogram", "explicit_bucket_histogram base2_exponential_bucket_histogram", "form of histograms: with the bounds that the conventions advise, or exponential") \
+	X(ENUM, metrics_exemplars, "metrics.exemplars", "OTEL_METRICS_EXEMPLAR_FILTER", "trace_based", "trace_based always_on always_off", "which operations may be exemplars; trace_based: those whose spans are sampled") \
+	X(UINT, metrics_limit, "metrics.cardinality_limit", "", "2000", "2-100000", "most series of one metric and service instance; what is over it goes to the series otel.metric.overflow=true") \
+	X(UINT, metrics_max_series, "metrics.max_series", "", "20000", "16-10000000", "most series in all; about 0.5 KiB of memory each (1.7 KiB exponential, twice with delta)") \
+	X(MAP, metrics_add, "metrics.add_attributes", "", "", "", "attributes of spans that become a metric's, too (http.server.request.duration=server.address server.port)") \
+	X(MAP, metrics_drop, "metrics.drop_attributes", "", "", "", "attributes that a metric does not have (http.server.request.duration=network.protocol.version)") \
+	X(BOOL, metrics_health_probes, "metrics.health_probes", "", "false", "", "whether health probes and Prometheus' scrapes are measured") \
+	X(SIZE, metrics_queue, "metrics.queue", "", "4MiB", "64KiB-1GiB", "encoded metrics that wait while the receiver does not answer; the oldest are dropped") \
+	X(STRING, otlp_endpoint, "otlp.endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", "", "URL", "collector, without /v1/traces or /v1/metrics; empty: http://<node.ip or localhost>:4318") \
 	X(STRING, otlp_traces_endpoint, "otlp.traces_endpoint", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "", "URL", "the same for traces only, used as it is") \
+	X(STRING, otlp_metrics_endpoint, "otlp.metrics_endpoint", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "", "URL", "the same for metrics only, used as it is") \
 	X(ENUM, otlp_protocol, "otlp.protocol", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", "http/protobuf", "wire protocol") \
 	X(ENUM, otlp_compression, "otlp.compression", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION OTEL_EXPORTER_OTLP_COMPRESSION", "gzip", "gzip none", "compression of requests") \
 	X(DURATION, otlp_timeout, "otlp.timeout", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT OTEL_EXPORTER_OTLP_TIMEOUT", "10s", "10ms-10m", "time-out of one attempt") \

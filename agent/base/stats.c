@@ -55,7 +55,7 @@ struct stats_page {
 	bool failed; /* out of memory */
 };
 
-void stats_observe(enum histogram id, uint64_t ns)
+void stats_observe(enum stat_histogram id, uint64_t ns)
 {
 	const double *bounds = histograms[id].bounds;
 	double s = (double)ns / 1e9;
@@ -192,7 +192,7 @@ static void put_samples(FILE *f, const struct stats_page *page, bool openmetrics
 	}
 }
 
-static void put_histogram(FILE *f, enum histogram id, bool openmetrics)
+static void put_histogram(FILE *f, enum stat_histogram id, bool openmetrics)
 {
 	const struct histogram_row *h = &histograms[id];
 	const char *comma = *h->labels ? "," : "", *open = *h->labels ? "{" : "",
@@ -234,7 +234,7 @@ int stats_write(FILE *f, bool openmetrics)
 							 &stats[i], memory_order_relaxed) });
 	put_samples(f, &page, openmetrics);
 	for (size_t i = 0; i < HISTOGRAM_COUNT; i++)
-		put_histogram(f, (enum histogram)i, openmetrics);
+		put_histogram(f, (enum stat_histogram)i, openmetrics);
 	if (openmetrics)
 		(void)fputs("# EOF\n", f);
 	for (size_t i = 0; i < page.n; i++)

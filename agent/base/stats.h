@@ -73,8 +73,9 @@
 	X(spans_truncated, COUNTER, "spans_truncated_total", "", "Spans with at least one string cut at its limit") \
 	X(spans_queued, GAUGE, "export_queue_items", "", "Spans that wait to be exported or are being sent") \
 	X(export_queue_capacity, GAUGE, "export_queue_capacity_items", "", "Spans that fit into the queue") \
-	X(otlp_items, COUNTER, "otlp_items_total", "signal=\"traces\"", "Spans handed to the OTLP exporter, delivered or not") \
-	X(otlp_failed_4xx, COUNTER, "otlp_failed_items_total", "signal=\"traces\",reason=\"http_4xx\"", "Of these, spans that were not delivered, by (last) reason") \
+	X(otlp_items, COUNTER, "otlp_items_total", "signal=\"traces\"", "Spans, or data points, handed to the OTLP exporter, delivered or not") \
+	X(otlp_points, COUNTER, "otlp_items_total", "signal=\"metrics\"", "") \
+	X(otlp_failed_4xx, COUNTER, "otlp_failed_items_total", "signal=\"traces\",reason=\"http_4xx\"", "Of these, those that were not delivered, by (last) reason") \
 	X(otlp_failed_5xx, COUNTER, "otlp_failed_items_total", "signal=\"traces\",reason=\"http_5xx\"", "") \
 	X(otlp_failed_timeout, COUNTER, "otlp_failed_items_total", "signal=\"traces\",reason=\"timeout\"", "") \
 	X(otlp_failed_connect, COUNTER, "otlp_failed_items_total", "signal=\"traces\",reason=\"connect\"", "") \
@@ -82,13 +83,34 @@
 	X(otlp_failed_too_large, COUNTER, "otlp_failed_items_total", "signal=\"traces\",reason=\"too_large\"", "") \
 	X(otlp_failed_rejected, COUNTER, "otlp_failed_items_total", "signal=\"traces\",reason=\"rejected\"", "") \
 	X(otlp_failed_shutdown, COUNTER, "otlp_failed_items_total", "signal=\"traces\",reason=\"shutdown\"", "") \
+	X(otlp_points_4xx, COUNTER, "otlp_failed_items_total", "signal=\"metrics\",reason=\"http_4xx\"", "") \
+	X(otlp_points_5xx, COUNTER, "otlp_failed_items_total", "signal=\"metrics\",reason=\"http_5xx\"", "") \
+	X(otlp_points_timeout, COUNTER, "otlp_failed_items_total", "signal=\"metrics\",reason=\"timeout\"", "") \
+	X(otlp_points_connect, COUNTER, "otlp_failed_items_total", "signal=\"metrics\",reason=\"connect\"", "") \
+	X(otlp_points_tls, COUNTER, "otlp_failed_items_total", "signal=\"metrics\",reason=\"tls\"", "") \
+	X(otlp_points_too_large, COUNTER, "otlp_failed_items_total", "signal=\"metrics\",reason=\"too_large\"", "") \
+	X(otlp_points_rejected, COUNTER, "otlp_failed_items_total", "signal=\"metrics\",reason=\"rejected\"", "") \
+	X(otlp_points_shutdown, COUNTER, "otlp_failed_items_total", "signal=\"metrics\",reason=\"shutdown\"", "") \
+	X(otlp_points_queue, COUNTER, "otlp_failed_items_total", "signal=\"metrics\",reason=\"queue_oldest\"", "") \
 	X(otlp_requests_2xx, COUNTER, "otlp_requests_total", "signal=\"traces\",code=\"2xx\"", "Requests to the OTLP receiver, by its answer") \
 	X(otlp_requests_4xx, COUNTER, "otlp_requests_total", "signal=\"traces\",code=\"4xx\"", "")  \
 	X(otlp_requests_5xx, COUNTER, "otlp_requests_total", "signal=\"traces\",code=\"5xx\"", "")  \
 	X(otlp_requests_none, COUNTER, "otlp_requests_total", "signal=\"traces\",code=\"none\"", "") \
+	X(otlp_metrics_2xx, COUNTER, "otlp_requests_total", "signal=\"metrics\",code=\"2xx\"", "") \
+	X(otlp_metrics_4xx, COUNTER, "otlp_requests_total", "signal=\"metrics\",code=\"4xx\"", "") \
+	X(otlp_metrics_5xx, COUNTER, "otlp_requests_total", "signal=\"metrics\",code=\"5xx\"", "") \
+	X(otlp_metrics_none, COUNTER, "otlp_requests_total", "signal=\"metrics\",code=\"none\"", "") \
 	X(otlp_retries, COUNTER, "otlp_retries_total", "signal=\"traces\"", "Requests that were not the first attempt") \
+	X(otlp_metrics_retries, COUNTER, "otlp_retries_total", "signal=\"metrics\"", "") \
 	X(otlp_sent_bytes, COUNTER, "otlp_sent_bytes_total", "signal=\"traces\"", "Bytes of request bodies, compressed") \
+	X(otlp_metrics_bytes, COUNTER, "otlp_sent_bytes_total", "signal=\"metrics\"", "") \
 	X(otlp_last_success, GAUGE, "otlp_last_success_timestamp_seconds", "signal=\"traces\"", "Unix time of the last request that was taken, 0: none yet") \
+	X(otlp_metrics_last_success, GAUGE, "otlp_last_success_timestamp_seconds", "signal=\"metrics\"", "") \
+	X(metric_measured, COUNTER, "metric_operations_total", "", "Ended operations that were measured") \
+	X(metric_overflow, COUNTER, "metric_overflow_measurements_total", "", "Measurements that went to the series of all others (metrics.cardinality_limit, metrics.max_series)") \
+	X(metric_lost, COUNTER, "metric_lost_measurements_total", "", "Measurements that were lost for want of memory") \
+	X(metric_series_evicted, COUNTER, "metric_series_evicted_total", "", "Series that ended with their pod or process") \
+	X(points_queued, GAUGE, "metric_queue_points", "", "Data points that wait to be sent") \
 	X(tp_header, COUNTER, "trace_context_total", "source=\"header\"", "Where operations got their trace from") \
 	X(tp_local, COUNTER, "trace_context_total", "source=\"parent\"", "")                       \
 	X(tp_started, COUNTER, "trace_context_total", "source=\"starting_goroutine\"", "")         \
@@ -123,14 +145,14 @@ extern _Atomic uint64_t stats[STAT_COUNT];
 #define stat_get(id)    atomic_load_explicit(&stats[STAT_##id], memory_order_relaxed)
 
 #define X(id, ...) HISTOGRAM_##id,
-enum histogram { HISTOGRAMS(X) HISTOGRAM_COUNT };
+enum stat_histogram { HISTOGRAMS(X) HISTOGRAM_COUNT };
 #undef X
 
 #define HISTOGRAM_BOUNDS 15
 
 #define stat_observe(id, ns) stats_observe(HISTOGRAM_##id, (ns))
 /* One measurement, in ns; read as stat_observe(attach, ns). */
-void stats_observe(enum histogram id, uint64_t ns);
+void stats_observe(enum stat_histogram id, uint64_t ns);
 
 /* The page that is being written; collectors add to it. */
 struct stats_page;

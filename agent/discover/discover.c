@@ -4,6 +4,7 @@
 #include "base/heart.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "discover/decide.h"
 #include "discover/kubelet.h"
 #include "discover/pod.h"
 #include "discover/roster.h"
@@ -11,8 +12,10 @@
 #include "discover/tracer.h"
 #include "discover/tracker.h"
 #include "discover/worker.h"
+#include "metrics/metrics.h"
 #include "trace/attach.h"
 #include "trace/ringbuf.h"
+#include "trace/target.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -196,11 +199,32 @@ static void exec_seen(const struct exec_event *ev, void *arg)
 		d->scan_ns = next;
 }
 
+/* Its series go on, also while no process of it runs. */
+static bool is_measured(const char *uid, void *arg)
+{
+	const struct discover *d = arg;
+
+	for (size_t i = 0; d->tracker.pods && i < pods_count(d->tracker.pods); i++) {
+		const struct pod *pod = pods_at(d->tracker.pods, i);
+		struct decision decision;
+
+		if (strcmp(pod->uid, uid) != 0)
+			continue;
+		if (strcmp(pod->phase, "Succeeded") == 0 || strcmp(pod->phase, "Failed") == 0)
+			return false;
+		decision = decide_pod(d->cfg, pod);
+		return decision.state == DECIDE_TRACE && decision.signals & SIGNAL_METRICS;
+	}
+	return false;
+}
+
 static void scan(struct discover *d)
 {
 	uint64_t begin = tracker_now();
 
 	tracker_scan(&d->tracker);
+	if (d->targets)
+		metrics_pods(targets_metrics(d->targets), is_measured, d);
 	d->scanned = true;
 	d->scanned_ns = tracker_now();
 	d->scan_cost_ns = d->scanned_ns - begin;
@@ -215,6 +239,8 @@ static void ask_kubelet(struct discover *d)
 
 	if (kubelet_run(d->kubelet, &pods) == 1 && tracker_pods(&d->tracker, pods))
 		d->scan_ns = tracker_now();
+	if (d->targets)
+		metrics_pods(targets_metrics(d->targets), is_measured, d);
 }
 
 static void handle(struct discover *d, uint64_t source)

@@ -10,6 +10,7 @@
 #include "discover/trial.h"
 #include "discover/worker.h"
 #include "gobin/gobin.h"
+#include "metrics/metrics.h"
 #include "pipeline/identity.h"
 #include "pipeline/resource.h"
 #include "trace/attach.h"
@@ -210,6 +211,16 @@ static int make_resource(const struct tracer *t, const struct worker_job *job,
 	return identity_resource(out, &id);
 }
 
+/* Whose series its operations feed. */
+static struct owner *owner_of(const struct tracer *t, const struct worker_job *job,
+			      const struct resource *resource)
+{
+	if (!(job->signals & SIGNAL_METRICS))
+		return NULL;
+	return metrics_owner(targets_metrics(t->targets), resource->series,
+			     job->pod ? job->pod->uid : "");
+}
+
 /* The target of a reserved slot, visible to the events thread: the first record may come before
  * attach_process() returns. */
 static int publish(struct tracer *t, const struct worker_job *job, const struct analysed *exe,
@@ -232,6 +243,7 @@ static int publish(struct tracer *t, const struct worker_job *job, const struct 
 		literals_free(&literals);
 		return err;
 	}
+	target->owner = owner_of(t, job, target->resource);
 	targets_publish(t->targets, target);
 	return 0;
 }
@@ -298,6 +310,7 @@ static void attach(struct tracer *t, const struct worker_job *job, const struct 
 	uint64_t bias = 0;
 	char path[64];
 	const char *why = NULL;
+	uint8_t use;
 	int err;
 
 	sdk_judge(&sdk, t->cfg, exe->plan, job->proc.pid);
@@ -323,8 +336,11 @@ static void attach(struct tracer *t, const struct worker_job *job, const struct 
 	}
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	silence(t, job->proc.pid);
+	use = sdk.use;
+	if (job->signals & SIGNAL_METRICS && targets_metrics(t->targets))
+		use |= USE_METRICS;
 	err = attach_process(&traced->attached, t->attach, exe->plan, job->proc.pid, path,
-			     traced->slot, out->generation, bias, sdk.use, &out->nprobes, &why);
+			     traced->slot, out->generation, bias, use, &out->nprobes, &why);
 	/* The pid may have been another process's by then. */
 	if (!err && !still_there(t, job)) {
 		attach_detach(t->attach, &traced->attached, 1);
@@ -364,8 +380,10 @@ static void rename_target(struct tracer *t, const struct worker_job *job, struct
 		err = target_new(&target, job->slot, job->generation, job->proc.pid, &resource,
 				 NULL, job->container ? job->container->probe_paths : NULL,
 				 job->container ? job->container->nprobe_paths : 0, job->signals);
-	if (!err)
+	if (!err) {
+		target->owner = owner_of(t, job, target->resource);
 		err = targets_rename(t->targets, &target);
+	}
 	log_debug("discover: process %d (%s) is told of anew: %s", job->proc.pid, job->proc.exe,
 		  err ? strerror(-err) : "its pod's labels or annotations say something else");
 	target_free(&target);

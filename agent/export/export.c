@@ -70,9 +70,9 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-bool export_expired(const struct export_job *job)
+bool export_expired(const _Atomic uint64_t *deadline_ns)
 {
-	uint64_t deadline = atomic_load_explicit(job->deadline_ns, memory_order_relaxed);
+	uint64_t deadline = atomic_load_explicit(deadline_ns, memory_order_relaxed);
 
 	return deadline && now_ns() >= deadline;
 }

@@ -105,8 +105,8 @@ struct exporter {
 extern const struct exporter *const __start_exporters[] __attribute__((weak));
 extern const struct exporter *const __stop_exporters[] __attribute__((weak));
 
-/* True when the deadline of the job has passed. */
-bool export_expired(const struct export_job *job);
+/* True when the deadline (CLOCK_MONOTONIC, 0: none) has passed. */
+bool export_expired(const _Atomic uint64_t *deadline_ns);
 
 #define exporter_foreach(it)                                                                       \
 	for (const struct exporter *const *it = __start_exporters; it < __stop_exporters; it++)

@@ -8,6 +8,8 @@ struct gzip {
 	struct isal_zstream stream;
 	/* What a block of the output is made of. A larger one is not faster. */
 	uint8_t tokens[ISAL_DEF_LVL1_SMALL];
+	uint8_t *bytes; /* gzip_all() */
+	size_t room;
 };
 
 int gzip_new(struct gzip **out)
@@ -18,6 +20,8 @@ int gzip_new(struct gzip **out)
 
 void gzip_free(struct gzip **z)
 {
+	if (*z)
+		free((*z)->bytes);
 	free(take(*z));
 }
 
@@ -48,4 +52,20 @@ int gzip_pack(struct gzip *z, const void *in, size_t n, uint8_t *out, size_t *si
 		return -EINVAL;
 	*size = s->total_out;
 	return 0;
+}
+
+int gzip_all(struct gzip *z, const void *in, size_t n, const uint8_t **out, size_t *size)
+{
+	size_t most = gzip_most(n);
+
+	if (most > z->room) {
+		free(z->bytes);
+		z->room = 0;
+		z->bytes = malloc(2 * most); /* not anew for each one that is a little longer */
+		if (!z->bytes)
+			return -ENOMEM;
+		z->room = 2 * most;
+	}
+	*out = z->bytes;
+	return gzip_pack(z, in, n, z->bytes, size);
 }

@@ -8,15 +8,12 @@
 #include "trace/lib.h"
 #include "version.h"
 
-#define SCHEMA_URL    "https://opentelemetry.io/schemas/1.44.0"
 #define RESOURCES_MAX ((size_t)EXPORT_BATCHES_MAX * BATCH_RESOURCES_MAX)
 
 struct otlp {
 	size_t max_request, max_spans, nlibs;
 	struct gzip *gzip; /* NULL: sent as it is */
 	struct wire wire;  /* the request */
-	uint8_t *zipped;
-	size_t zipped_size;
 
 	/* For each request: its resources, each once, and which of them batches mean. */
 	const struct resource *resources[RESOURCES_MAX];
@@ -54,7 +51,6 @@ void otlp_free(struct otlp **o)
 		return;
 	gzip_free(&old->gzip);
 	wire_clear(&old->wire);
-	free(old->zipped);
 	free((void *)old->spans);
 	free(old->group_end);
 	free(old);
@@ -113,7 +109,7 @@ static void order_spans(struct otlp *o, const struct export_job *job)
 
 /* KeyValue {key = 1, value = 2}, AnyValue {string_value = 1, bool_value = 2, int_value = 3}: one of
  * them is there, also when it is empty. Numbers of fields here and below are otlp.proto's. */
-static void put_attr(struct wire *w, const struct attr *a)
+void otlp_attr(struct wire *w, uint32_t field, const struct attr *a)
 {
 	size_t before = wire_used(w);
 
@@ -133,7 +129,7 @@ static void put_attr(struct wire *w, const struct attr *a)
 	}
 	wire_message(w, 2, before);
 	wire_bytes(w, 1, a->key, strlen(a->key));
-	wire_message(w, 9, before);
+	wire_message(w, field, before);
 }
 
 static void put_span(struct wire *w, const struct span *s)
@@ -148,7 +144,7 @@ static void put_span(struct wire *w, const struct span *s)
 		wire_message(w, 15, status);
 	}
 	for (size_t i = s->nattrs; i-- > 0;)
-		put_attr(w, &s->attrs[i]);
+		otlp_attr(w, 9, &s->attrs[i]);
 	wire_fixed64(w, 8, s->end_ns);
 	wire_fixed64(w, 7, s->start_ns);
 	wire_varint(w, 6, s->kind);
@@ -168,7 +164,7 @@ static int put_scope(struct otlp *o, size_t lib, size_t first, size_t end)
 	struct wire *w = &o->wire;
 	size_t before = wire_used(w), scope;
 
-	wire_bytes(w, 3, SCHEMA_URL, strlen(SCHEMA_URL));
+	wire_bytes(w, 3, OTLP_SCHEMA_URL, strlen(OTLP_SCHEMA_URL));
 	while (end-- > first) {
 		put_span(w, o->spans[end]);
 		if (wire_used(w) > o->max_request)
@@ -188,7 +184,7 @@ static int put_resource(struct otlp *o, size_t r)
 	size_t before = wire_used(w);
 	int err = 0;
 
-	wire_bytes(w, 3, SCHEMA_URL, strlen(SCHEMA_URL));
+	wire_bytes(w, 3, OTLP_SCHEMA_URL, strlen(OTLP_SCHEMA_URL));
 	for (size_t l = o->nlibs; l-- > 0 && !err;) {
 		size_t group = r * o->nlibs + l;
 		size_t first = group ? o->group_end[group - 1] : 0, end = o->group_end[group];
@@ -209,26 +205,9 @@ static bool is_used(const struct otlp *o, size_t r)
 	return o->group_end[first + o->nlibs - 1] > (first ? o->group_end[first - 1] : 0);
 }
 
-static int compress(struct otlp *o, size_t *size)
-{
-	size_t plain = wire_used(&o->wire);
-	size_t most = gzip_most(plain);
-
-	if (most > o->zipped_size) {
-		free(o->zipped);
-		o->zipped_size = 0;
-		o->zipped = malloc(2 * most); /* not anew for each one that is a little longer */
-		if (!o->zipped)
-			return -ENOMEM;
-		o->zipped_size = 2 * most;
-	}
-	return gzip_pack(o->gzip, o->wire.p, plain, o->zipped, size);
-}
-
 int otlp_encode(struct otlp *o, const struct export_job *job, const uint8_t **body, size_t *size,
 		size_t *plain)
 {
-	size_t packed;
 	int err = 0;
 
 	if (job->count > o->max_spans)
@@ -243,15 +222,11 @@ int otlp_encode(struct otlp *o, const struct export_job *job, const uint8_t **bo
 		err = o->wire.err;
 	if (!err && wire_used(&o->wire) > o->max_request)
 		err = -EMSGSIZE;
-	packed = wire_used(&o->wire);
-	if (!err && o->gzip)
-		err = compress(o, &packed);
 	if (err)
 		return err;
-	*plain = wire_used(&o->wire);
-	*body = o->gzip ? o->zipped : o->wire.p;
-	*size = packed;
-	return 0;
+	*plain = *size = wire_used(&o->wire);
+	*body = o->wire.p;
+	return o->gzip ? gzip_all(o->gzip, o->wire.p, *plain, body, size) : 0;
 }
 
 void otlp_printable(char *to, size_t n, const void *from, size_t size)

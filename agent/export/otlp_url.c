@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #define DEFAULT_PORT "4318"
-#define SIGNAL_PATH  "/v1/traces"
 
 static void curl_free_cleanup(char **p)
 {
@@ -88,11 +87,11 @@ static int parse(CURLU *u, const char *text, bool has_scheme, bool bare)
 
 /* Appends the signal's path to the one that is there, which may end in a slash, or in the signal's
  * path already. */
-static int append_path(CURLU *u)
+static int append_path(CURLU *u, const char *signal)
 {
 	auto_curl char *path = NULL, *query = NULL, *fragment = NULL;
 	auto_free char *full = NULL;
-	size_t n, tail = strlen(SIGNAL_PATH);
+	size_t n, tail = strlen(signal);
 
 	if (curl_url_get(u, CURLUPART_QUERY, &query, 0) == CURLUE_OK ||
 	    curl_url_get(u, CURLUPART_FRAGMENT, &fragment, 0) == CURLUE_OK)
@@ -102,19 +101,23 @@ static int append_path(CURLU *u)
 	n = strlen(path);
 	while (n && path[n - 1] == '/')
 		n--;
-	if (n >= tail && strncmp(path + n - tail, SIGNAL_PATH, tail) == 0)
+	if (n >= tail && strncmp(path + n - tail, signal, tail) == 0)
 		n -= tail;
-	if (asprintf(&full, "%.*s" SIGNAL_PATH, (int)n, path) < 0) {
+	if (asprintf(&full, "%.*s%s", (int)n, path, signal) < 0) {
 		full = NULL;
 		return -ENOMEM;
 	}
 	return curl_url_set(u, CURLUPART_PATH, full, 0) == CURLUE_OK ? 0 : -EINVAL;
 }
 
-int otlp_url(char *out, size_t n, const struct config *cfg, const char **bad)
+int otlp_url(char *out, size_t n, const struct config *cfg, enum otlp_signal signal,
+	     const char **bad)
 {
-	bool as_is = *cfg->otlp_traces_endpoint;
-	const char *text = as_is                 ? cfg->otlp_traces_endpoint
+	const char *own =
+		signal == OTLP_METRICS ? cfg->otlp_metrics_endpoint : cfg->otlp_traces_endpoint;
+	const char *path = signal == OTLP_METRICS ? "/v1/metrics" : "/v1/traces";
+	bool as_is = *own;
+	const char *text = as_is                 ? own
 			   : *cfg->otlp_endpoint ? cfg->otlp_endpoint
 			   : *cfg->node_ip       ? cfg->node_ip
 						 : "localhost";
@@ -124,7 +127,7 @@ int otlp_url(char *out, size_t n, const struct config *cfg, const char **bad)
 		    : -ENOMEM;
 
 	if (err == 0 && !as_is)
-		err = append_path(u);
+		err = append_path(u, path);
 	if (err == 0 && curl_url_get(u, CURLUPART_URL, &url, 0) != CURLUE_OK)
 		err = -EINVAL;
 	if (err == 0 && (!url || strlen(url) >= n))

@@ -353,7 +353,7 @@ static int flush(struct out *o, const struct export_job *job)
 			idle = 0;
 			continue;
 		}
-		if (o->stuck || ++idle == PATIENCE || export_expired(job)) {
+		if (o->stuck || ++idle == PATIENCE || export_expired(job->deadline_ns)) {
 			o->stuck = true;
 			return -ETIME;
 		}

@@ -64,6 +64,6 @@ struct point {
 /* Takes points. Those of one instrument come one after the other, within one resource and scope. */
 struct point_sink {
 	/* What follows is of this resource and instrumentation scope. */
-	void (*begin)(void *arg, const struct resource *r, const char *scope);
+	void (*begin)(void *arg, struct resource *r, const char *scope);
 	void (*point)(void *arg, const struct point *p);
 };

@@ -432,6 +432,34 @@ static void making_free(struct making **m)
 	free(take(*m));
 }
 
+/* What differs from one process of a service instance to the next: series go on over a restart. */
+static bool of_process(const char *key)
+{
+	return strncmp(key, "process.", strlen("process.")) == 0 ||
+	       strcmp(key, "container.id") == 0 || strcmp(key, "k8s.container.restart_count") == 0;
+}
+
+static int make_both(struct resource **out, struct making *m)
+{
+	struct resource *whole = NULL, *series = NULL;
+	size_t n = 0;
+	int err = resource_new(&whole, m->attrs, m->nattrs);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < m->nattrs; i++)
+		if (!of_process(m->attrs[i].key))
+			m->attrs[n++] = m->attrs[i];
+	err = resource_new(&series, m->attrs, n);
+	if (err) {
+		resource_put(&whole);
+		return err;
+	}
+	whole->series = series;
+	*out = whole;
+	return 0;
+}
+
 int identity_resource(struct resource **out, const struct identity *id)
 {
 	__attribute__((cleanup(making_free))) struct making *m = calloc(1, sizeof(*m));
@@ -456,5 +484,5 @@ int identity_resource(struct resource **out, const struct identity *id)
 	add_listed(m, "k8s.pod.annotation.", &cfg->resource_pod_annotations, pod_annotation);
 	add_configured(m);
 	add_rows(m, guessed, ARRAY_SIZE(guessed));
-	return resource_new(out, m->attrs, m->nattrs);
+	return make_both(out, m);
 }

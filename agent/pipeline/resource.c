@@ -145,6 +145,8 @@ void resource_put(struct resource **r)
 {
 	struct resource *old = take(*r);
 
-	if (old && atomic_fetch_sub_explicit(&old->refs, 1, memory_order_acq_rel) == 1)
+	if (old && atomic_fetch_sub_explicit(&old->refs, 1, memory_order_acq_rel) == 1) {
+		resource_put(&old->series);
 		free(old);
+	}
 }

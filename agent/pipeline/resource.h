@@ -12,6 +12,9 @@ struct resource {
 	/* opentelemetry.proto.resource.v1.Resource, ready for the wire. */
 	const uint8_t *bytes;
 	size_t size;
+	/* The same of the service instance alone, whatever process of it runs: what metrics are
+	 * of. NULL: there is none. A reference. */
+	struct resource *series;
 };
 
 /* One attribute of a resource; the value is a string or, with values, an array of strings, or an

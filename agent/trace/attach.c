@@ -238,7 +238,7 @@ static void share_sdk(struct go_sdk *sdk, uint8_t use, uint64_t bias)
 
 /* Slots first: the first hit must find them. */
 static int fill(struct attach *a, struct attached *t, const struct plan *p, uint32_t generation,
-		uint64_t bias, uint8_t sdk)
+		uint64_t bias, uint8_t use)
 {
 	struct go_slot shared = p->slot;
 	int err = 0;
@@ -248,16 +248,17 @@ static int fill(struct attach *a, struct attached *t, const struct plan *p, uint
 	shared.sample_inbound = a->sampler.sample_inbound;
 	if (listed(&a->cfg->propagators, "b3") || listed(&a->cfg->propagators, "b3multi"))
 		shared.inbound = INBOUND_B3;
-	shared.options = a->cfg->starting_goroutine ? GO_OPTION_STARTED : 0;
+	shared.options = (a->cfg->starting_goroutine ? GO_OPTION_STARTED : 0) |
+			 (use & USE_METRICS ? GO_OPTION_METRICS : 0);
 	if (shared.ro_hi) {
 		shared.ro_lo += bias;
 		shared.ro_hi += bias;
 	}
 	if (shared.types)
 		shared.types += bias;
-	share_sdk(&shared.sdk, sdk, bias);
+	share_sdk(&shared.sdk, use, bias);
 	for (size_t i = 0; i < p->nlibs && !err; i++) {
-		if (!p->libs[i].parts || (p->libs[i].lib->sdk && !(sdk & SDK_LEFT)) || !ready(a, i))
+		if (!p->libs[i].parts || (p->libs[i].lib->sdk && !(use & SDK_LEFT)) || !ready(a, i))
 			continue;
 		err = library_fill(&a->libs[i], t->slot, &shared, &p->libs[i]);
 		if (!err)
@@ -347,7 +348,7 @@ static void stop_propagating(const struct attach *a, struct attached *t)
 
 int attach_process(struct attached **out, struct attach *a, const struct plan *p, int pid,
 		   const char *exe_path, uint16_t slot, uint32_t generation, uint64_t bias,
-		   uint8_t sdk, size_t *nprobes, const char **why)
+		   uint8_t use, size_t *nprobes, const char **why)
 {
 	__attribute__((cleanup(free_attached))) struct attached *t = calloc(1, sizeof(*t));
 	struct attached *failed;
@@ -365,7 +366,7 @@ int attach_process(struct attached **out, struct attach *a, const struct plan *p
 		return err;
 	}
 	t->pid = pid;
-	err = fill(a, t, p, generation, bias, sdk);
+	err = fill(a, t, p, generation, bias, use);
 	if (!err)
 		propagate(a, t, p, generation);
 	if (!err)

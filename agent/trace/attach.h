@@ -42,16 +42,18 @@ const struct propagate *attach_propagate(const struct attach *a);
 
 struct attached; /* the link of one process */
 
+#define USE_METRICS 0x80 /* its operations are measured */
+
 /* Fills the slots of every library with a whole part, then attaches all probes in one link. pid as
  * /proc here says. exe_path names the file that the plan was made of: /proc/self/fd/N of the open
  * file and not /proc/PID/exe, for the process may have executed another one since, and probes at
- * another file's offsets would destroy it. bias is the load bias of a PIE. sdk: what
- * an SDK of the program's own is good for, SDK_PARENT, SDK_LEFT. nprobes: places hooked.
- * 0; -ENODATA: nothing to trace (libraries disabled, no part whole); -ESRCH: the process is gone;
- * -errno; *why a static text. */
+ * another file's offsets would destroy it. bias is the load bias of a PIE. use: what
+ * an SDK of the program's own is good for, SDK_PARENT, SDK_LEFT; USE_METRICS. nprobes: places
+ * hooked. 0; -ENODATA: nothing to trace (libraries disabled, no part whole); -ESRCH: the process is
+ * gone; -errno; *why a static text. */
 int attach_process(struct attached **out, struct attach *a, const struct plan *p, int pid,
 		   const char *exe_path, uint16_t slot, uint32_t generation, uint64_t bias,
-		   uint8_t sdk, size_t *nprobes, const char **why) must_check;
+		   uint8_t use, size_t *nprobes, const char **why) must_check;
 /* Hangs its trial probes (struct go_probe) again, or takes them away: that waits for the kernel.
  * They hang from the start, if the configuration has them. 0; -ENODATA: it has none; -errno. */
 int attach_trial(const struct attach *a, struct attached *attached, bool on) must_check;

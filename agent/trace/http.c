@@ -4,6 +4,11 @@
 #include "trace/span.h"
 #include "trace/text.h"
 
+const double http_seconds[14] = { 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25,
+				  0.5,   0.75, 1,     2.5,  5,     7.5, 10 };
+const double http_bytes[12] = { 0,      128,    512,     2048,    8192,     32768,
+				131072, 524288, 2097152, 8388608, 33554432, 134217728 };
+
 static const char redacted[] = "REDACTED";
 
 void http_target(struct str target, struct str *path, struct str *query)

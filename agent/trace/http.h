@@ -7,6 +7,12 @@ struct list;
 struct privacy;
 struct span;
 
+/* Buckets of an HTTP library's metrics: those of durations as the conventions advise; they advise
+ * none for sizes. */
+extern const double http_seconds[14], http_bytes[12];
+#define HTTP_SECONDS .bounds = http_seconds, .nbounds = ARRAY_SIZE(http_seconds)
+#define HTTP_BYTES   .bounds = http_bytes, .nbounds = ARRAY_SIZE(http_bytes)
+
 #define HTTP_PATH_MAX  512
 #define HTTP_QUERY_MAX 512
 

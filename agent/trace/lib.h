@@ -5,9 +5,9 @@
 #include "base/arena.h"
 #include "base/base.h"
 #include "bpf/event.h"
+#include "metrics/point.h"
 
 struct gobin_field;
-struct span;
 struct literals;
 struct privacy;
 
@@ -85,6 +85,20 @@ struct decode {
 	size_t nprobe_paths;
 };
 
+/* What is measured of the operations of a library: one instrument, fed by every span of that kind,
+ * sampled or not. */
+struct lib_metric {
+	struct instrument is; /* a histogram: its bounds are below; or a counter */
+	enum span_kind of;    /* spans of this kind */
+	const char *value; /* the integer attribute that is measured, absent: not this time; NULL:
+			      the duration in seconds */
+	/* Attributes of the span that are the series', NULL-terminated: those that the semantic
+	 * conventions require, or recommend, for this metric. */
+	const char *const *attrs;
+	const double *bounds; /* of the buckets, as the conventions advise */
+	size_t nbounds;
+};
+
 /* A variable in the environment of a process by which it keeps the SDK from sending spans. */
 struct lib_sdk_off {
 	const char *variable, *value; /* letters' case does not matter */
@@ -117,6 +131,8 @@ struct lib {
 	const struct go_part *parts;
 	size_t nparts;
 	size_t event_size; /* shortest event that decode() may be given */
+	const struct lib_metric *metrics;
+	size_t nmetrics;
 	bool at_start; /* nearly every program has it: its object is loaded at start, not on first
 			  use */
 	const struct lib_sdk *sdk;           /* NULL: it is none */

@@ -4,6 +4,7 @@
 #include "base/heart.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "metrics/metrics.h"
 #include "pipeline/batch.h"
 #include "trace/clock.h"
 #include "trace/lib.h"
@@ -20,13 +21,19 @@
 /* Longest sleep, in ms: bounds what a wake-up that got lost could cost. */
 #define SLEEP_MS    1000
 
+/* Room for what one operation says that is measured only. */
+#define SCRATCH_SIZE 65536
+
 #define FLAGS_HAS_IS_REMOTE 0x100u
 #define FLAGS_IS_REMOTE     0x200u
 
 struct ring {
 	struct targets *targets;
 	struct pool *pool;
+	struct metrics *metrics; /* NULL: nothing is measured */
+	struct arena scratch;
 	struct privacy privacy;
+	bool health_spans, health_metrics; /* wanted, too */
 	uint64_t interval_ms, delay_ms;
 	struct clock clock;
 	struct batch *batch;    /* being filled, or NULL */
@@ -93,60 +100,107 @@ static struct span begin_span(const struct event *ev, struct attr *attrs)
 	return s;
 }
 
-/* Copies the record into the batch and decodes it there. 0: it is in the batch, or counted as
- * filtered; -ENOSPC: the batch is full; -EBADMSG. On error the batch is as it was. */
-static int put(struct ring *r, struct batch *b, const void *data, size_t size,
-	       const struct lib *lib, struct target *t)
+/* A record that is being looked at. */
+struct incoming {
+	const void *data;
+	size_t size;
+	const struct lib *lib;
+	struct target *target;
+	bool measured;
+};
+
+/* Copies the record into the arena, where its strings may stay, and decodes it. 0; -ENOSPC: the
+ * arena is full; -EBADMSG. */
+static int decode(struct ring *r, const struct incoming *in, struct arena *arena, struct span *span,
+		  struct attr *attrs)
 {
-	struct decode with = { .arena = &b->arena,
+	struct target *t = in->target;
+	struct decode with = { .arena = arena,
 			       .literals = t->literals,
 			       .privacy = &r->privacy,
 			       .probe_paths = t->probe_paths,
 			       .nprobe_paths = t->nprobe_paths };
-	size_t used = b->arena.used;
-	struct attr attrs[SPAN_ATTRS_MAX];
-	const struct event *ev;
-	struct span span;
+	const struct event *ev = (const void *)arena_copy(arena, in->data, in->size);
 	int err;
 
-	ev = (const void *)arena_copy(&b->arena, data, size);
 	if (!ev)
 		return -ENOSPC;
-	span = begin_span(ev, attrs);
+	if (ev->size < in->lib->event_size || !in->lib->decode)
+		return -EBADMSG;
+	*span = begin_span(ev, attrs);
 	if (ev->flags & EVENT_STARTED)
-		span_str(&span, "spoor.parent", str_of("goroutine"));
-	err = lib->decode ? lib->decode(ev, &with, &span) : -EBADMSG;
-	if (!err && !span.filtered) {
-		span.start_ns = clock_unix(&r->clock, span.start_ns);
-		span.end_ns = clock_unix(&r->clock, span.end_ns);
-		if (span.end_ns < span.start_ns)
-			span.end_ns = span.start_ns;
-		err = batch_add(b, &span, t->resource);
-		if (!err && (span.cut || ev->flags & EVENT_CUT))
-			stat_add(spans_truncated, 1);
-		if (!err) {
-			(void)atomic_fetch_add_explicit(&t->trials[span.trial], 1,
-							memory_order_relaxed);
-			return 0;
-		}
-	}
-	b->arena.used = used;
-	if (!err)
-		stat_add(spans_dropped_filtered, 1);
-	return err;
+		span_str(span, "spoor.parent", str_of("goroutine"));
+	err = in->lib->decode(ev, &with, span);
+	if (err)
+		return err;
+	span->health = span->health || ev->flags & EVENT_HEALTH;
+	span->cut = span->cut || ev->flags & EVENT_CUT;
+	span->start_ns = clock_unix(&r->clock, span->start_ns);
+	span->end_ns = clock_unix(&r->clock, span->end_ns);
+	if (span->end_ns < span->start_ns)
+		span->end_ns = span->start_ns;
+	return 0;
 }
 
-static void add(struct ring *r, const void *data, size_t size, const struct lib *lib,
-		struct target *t)
+/* Once for each operation, also where its span does not fit into a batch. */
+static void measure(struct ring *r, struct incoming *in, const struct span *span)
+{
+	if (in->measured || !r->metrics || !in->target->owner)
+		return;
+	in->measured = true;
+	if (!span->health || r->health_metrics)
+		metrics_record(r->metrics, in->target->owner, span->lib, span,
+			       span->flags & EVENT_SAMPLED);
+}
+
+/* Of an operation whose span is not sent. */
+static void measure_only(struct ring *r, struct incoming *in)
+{
+	struct attr attrs[SPAN_ATTRS_MAX];
+	struct span span;
+
+	if (in->measured || !r->metrics || !in->target->owner)
+		return;
+	arena_reset(&r->scratch);
+	if (decode(r, in, &r->scratch, &span, attrs) == 0)
+		measure(r, in, &span);
+}
+
+/* Decodes the record into the batch. 0: it is there, or counted as filtered; -ENOSPC: the batch is
+ * full; -EBADMSG. On error the batch is as it was. */
+static int put(struct ring *r, struct batch *b, struct incoming *in)
+{
+	size_t used = b->arena.used;
+	struct attr attrs[SPAN_ATTRS_MAX];
+	struct span span;
+	bool filtered;
+	int err = decode(r, in, &b->arena, &span, attrs);
+
+	filtered = !err && span.health && !r->health_spans;
+	if (!err)
+		measure(r, in, &span);
+	if (!err && !filtered)
+		err = batch_add(b, &span, in->target->resource);
+	if (err || filtered) {
+		b->arena.used = used;
+		stat_add(spans_dropped_filtered, filtered);
+		return err;
+	}
+	stat_add(spans_truncated, span.cut);
+	(void)atomic_fetch_add_explicit(&in->target->trials[span.trial], 1, memory_order_relaxed);
+	return 0;
+}
+
+static void add(struct ring *r, struct incoming *in)
 {
 	struct batch *b = batch_of(r);
 	bool fresh = b && b->nspans == 0;
-	int err = b ? put(r, b, data, size, lib, t) : -EAGAIN;
+	int err = b ? put(r, b, in) : -EAGAIN;
 
 	if (err == -ENOSPC && !fresh) {
 		send_batch(r);
 		b = batch_of(r);
-		err = b ? put(r, b, data, size, lib, t) : -EAGAIN;
+		err = b ? put(r, b, in) : -EAGAIN;
 	}
 	if (err == -EAGAIN)
 		stat_add(spans_dropped_queue, 1);
@@ -158,43 +212,54 @@ static void add(struct ring *r, const void *data, size_t size, const struct lib 
 		send_batch(r);
 }
 
-void ring_record(struct ring *r, const void *data, size_t size)
+static void count_target(struct target *t, const struct event *ev)
 {
+	(void)atomic_fetch_add_explicit(&t->spans[ev->cookie.lib], 1, memory_order_relaxed);
+	atomic_store_explicit(&t->last_event_ns, ev->end_ns, memory_order_relaxed);
+	if (ev->sdk & SDK_PARENT)
+		(void)atomic_fetch_add_explicit(&t->below, 1, memory_order_relaxed);
+	if (ev->sdk & SDK_LEFT)
+		(void)atomic_fetch_add_explicit(&t->left, 1, memory_order_relaxed);
+}
+
+static void look_at(struct ring *r, const void *data, size_t size)
+{
+	struct incoming in = { .data = data };
 	const struct event *ev = data;
-	const struct lib *lib;
-	struct target *t;
 
 	stat_add(events, 1);
 	stat_add(spans_produced, 1);
 	if (size < sizeof(*ev) || ev->size < sizeof(*ev) || ev->size > size ||
-	    !(lib = lib_at(ev->cookie.lib))) {
+	    !(in.lib = lib_at(ev->cookie.lib))) {
 		stat_add(spans_dropped_decode, 1);
 		return;
 	}
-	t = targets_find(r->targets, ev->cookie);
-	if (!t) {
+	in.size = ev->size;
+	in.target = targets_find(r->targets, ev->cookie);
+	if (!in.target) {
 		stat_add(spans_dropped_stale, 1);
 		return;
 	}
-	(void)atomic_fetch_add_explicit(&t->spans[ev->cookie.lib], 1, memory_order_relaxed);
-	atomic_store_explicit(&t->last_event_ns, ev->end_ns, memory_order_relaxed);
+	count_target(in.target, ev);
 	count_context(ev);
-	if (ev->sdk & SDK_PARENT)
-		(void)atomic_fetch_add_explicit(&t->below, 1, memory_order_relaxed);
-	if (ev->sdk & SDK_LEFT) {
-		(void)atomic_fetch_add_explicit(&t->left, 1, memory_order_relaxed);
+	if (ev->sdk & SDK_LEFT)
 		stat_add(spans_dropped_sdk, 1);
-	} else if (!(ev->flags & EVENT_SAMPLED)) {
+	else if (!(ev->flags & EVENT_SAMPLED))
 		stat_add(spans_sampled_out, 1);
-	} else if (ev->flags & EVENT_HEALTH && !r->privacy.health_probes) {
+	else if (ev->flags & EVENT_HEALTH && !r->health_spans)
 		stat_add(spans_dropped_filtered, 1);
-	} else if (!(t->signals & SIGNAL_TRACES)) {
+	else if (!(in.target->signals & SIGNAL_TRACES))
 		stat_add(spans_dropped_traces_off, 1);
-	} else if (ev->size < lib->event_size) {
-		stat_add(spans_dropped_decode, 1);
-	} else {
-		add(r, data, ev->size, lib, t);
-	}
+	else
+		add(r, &in);
+	measure_only(r, &in); /* ... if add() has not */
+}
+
+void ring_record(struct ring *r, const void *data, size_t size)
+{
+	metrics_enter(r->metrics);
+	look_at(r, data, size);
+	metrics_leave(r->metrics);
 }
 
 /* Under load the ring is never empty, so a run ends also by its length. */
@@ -202,15 +267,20 @@ static bool on_record(void *arg, const void *data, size_t size)
 {
 	struct ring *r = arg;
 
-	ring_record(r, data, size);
+	look_at(r, data, size);
 	return ++r->run < RUN_RECORDS;
 }
 
 /* True when the ring was found empty. */
 static bool drain(struct ring *r)
 {
+	bool empty;
+
 	r->run = 0;
-	return ringbuf_read(r->buffer, on_record, r);
+	metrics_enter(r->metrics);
+	empty = ringbuf_read(r->buffer, on_record, r);
+	metrics_leave(r->metrics);
+	return empty;
 }
 
 /* No record of what was retired lies behind the mark, so that all of them have been read once the
@@ -341,13 +411,18 @@ int ring_new(struct ring **out, const struct config *cfg, int fd, volatile uint3
 		return -ENOMEM;
 	r->targets = t;
 	r->pool = p;
+	r->metrics = targets_metrics(t);
 	r->privacy = config_privacy(cfg);
+	r->health_spans = cfg->health_probes;
+	r->health_metrics = cfg->metrics_health_probes;
 	r->interval_ms = cfg->ring_interval;
 	r->delay_ms = cfg->batch_delay;
 	r->sleeping = sleeping;
 	r->epoll = r->stop = -1;
 	clock_refresh(&r->clock);
-	err = fd >= 0 ? open_ring(r, fd) : 0;
+	err = r->metrics ? arena_init(&r->scratch, SCRATCH_SIZE) : 0;
+	if (!err && fd >= 0)
+		err = open_ring(r, fd);
 	if (err) {
 		ring_free(&r);
 		return err;
@@ -388,5 +463,6 @@ void ring_free(struct ring **p)
 		(void)close(r->epoll);
 	if (r->stop >= 0)
 		(void)close(r->stop);
+	arena_clear(&r->scratch);
 	free(r);
 }

@@ -1,5 +1,6 @@
 #include "trace/target.h"
 
+#include "metrics/metrics.h"
 #include "pipeline/resource.h"
 #include "trace/literals.h"
 #include <pthread.h>
@@ -29,6 +30,7 @@ struct targets {
 	struct chain drained;  /* before it: the next one frees them */
 	atomic_size_t waiting; /* in the two lists above, and renamed ones */
 	size_t nrenamed;
+	struct metrics *metrics;
 	size_t n;
 	struct place places[];
 };
@@ -91,6 +93,7 @@ void target_free(struct target **p)
 
 	if (!t)
 		return;
+	owner_put(&t->owner);
 	resource_put(&t->resource);
 	literals_free(&t->literals);
 	free(t);
@@ -111,6 +114,16 @@ int targets_new(struct targets **out, size_t n)
 		push(t, &t->empty, (uint16_t)i);
 	*out = t;
 	return 0;
+}
+
+void targets_measure(struct targets *t, struct metrics *m)
+{
+	t->metrics = m;
+}
+
+struct metrics *targets_metrics(const struct targets *t)
+{
+	return t->metrics;
 }
 
 void targets_free(struct targets **p)

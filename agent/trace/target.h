@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 
 struct literals;
+struct metrics;
+struct owner;
 struct resource;
 
 /* Number of enum span_trial. */
@@ -17,6 +19,7 @@ struct target {
 	uint32_t generation;
 	int pid;
 	struct resource *resource;     /* encoded once; batches that name it hold a reference */
+	struct owner *owner;           /* whose series its operations feed; NULL: not measured */
 	struct literals *literals;     /* events thread */
 	const struct str *probe_paths; /* HTTP probe paths of its container, see struct decode */
 	size_t nprobe_paths;
@@ -41,6 +44,9 @@ void target_free(struct target **t);
 
 struct targets;
 
+/* What measures the operations of its targets, or NULL. Before the threads start. */
+void targets_measure(struct targets *t, struct metrics *m);
+struct metrics *targets_metrics(const struct targets *t);
 /* n slots, at most 65536; slot 0 is used as well, a free slot has generation 0. */
 int targets_new(struct targets **out, size_t n) must_check;
 /* Only after all threads have ended. */

@@ -33,7 +33,7 @@ static inline void span_json(FILE *f, const struct span *s)
 	fputs("{\"name\":", f);
 	json_text(f, s->name);
 	fprintf(f, ",\"kind\":%d,\"status\":%d,\"filtered\":%s", (int)s->kind, (int)s->status,
-		s->filtered ? "true" : "false");
+		s->health ? "true" : "false");
 	json_hex(f, "trace_id", s->trace_id, sizeof(s->trace_id));
 	json_hex(f, "span_id", s->span_id, sizeof(s->span_id));
 	json_hex(f, "parent_id", s->parent_id, sizeof(s->parent_id));

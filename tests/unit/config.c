@@ -255,7 +255,6 @@ Test(config, decode_is_given_the_privacy_options)
 	cr_assert_str_eq(p.redact_query_keys->v[0], "token");
 	cr_assert_eq(p.known_methods->n, 10);
 	cr_assert(p.url_query);
-	cr_assert_not(p.health_probes);
 }
 
 Test(config, the_distance_of_two_words_counts_slips)

@@ -200,20 +200,16 @@ Test(grpc, addresses_of_peers_are_ip_of_either_kind_or_text)
 	cr_assert_eq(span_attr(&span, "network.peer.address"), NULL, "a Unix socket");
 }
 
-Test(grpc, health_checks_are_left_out_unless_they_are_wanted)
+Test(grpc, health_checks_are_told_from_calls)
 {
 	struct said s = served;
 
 	s.method = "/grpc.health.v1.Health/Check";
 	cr_assert_eq(decode(&s), 0);
-	cr_assert(span.filtered);
+	cr_assert(span.health);
 	s.kind = GRPC_OF_CLIENT;
 	cr_assert_eq(decode(&s), 0);
-	cr_assert_not(span.filtered, "who asks for another's health has made a call");
-	s.kind = GRPC_OF_SERVER;
-	privacy.health_probes = true;
-	cr_assert_eq(decode(&s), 0);
-	cr_assert_not(span.filtered);
+	cr_assert_not(span.health, "who asks for another's health has made a call");
 }
 
 Test(grpc, lengths_that_do_not_add_up_are_refused)

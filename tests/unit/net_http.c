@@ -283,36 +283,35 @@ Test(net_http, tracestate_is_handed_on_when_it_is_header_text)
 	cr_assert_eq(span.tracestate.n, 0u);
 }
 
-Test(net_http, health_probes_are_filtered_unless_they_are_wanted)
+Test(net_http, health_probes_and_scrapes_are_told_from_requests)
 {
 	struct said s = plain;
 	struct str declared[] = { str_of("/healthz"), str_of("/") };
 
 	decode_said(s);
-	cr_assert(!span.filtered);
+	cr_assert(!span.health);
 	s.agent = "kube-probe/1.30";
 	decode_said(s);
-	cr_assert(span.filtered);
-	privacy.health_probes = true;
+	cr_assert(span.health);
+	s.agent = "Prometheus/3.5.0";
 	decode_said(s);
-	cr_assert(!span.filtered);
-	privacy.health_probes = false;
+	cr_assert(span.health, "a scrape");
 	s.agent = "not kube-probe/1.30";
 	s.target = "/health";
 	with.probe_paths = declared;
 	with.nprobe_paths = ARRAY_SIZE(declared);
 	decode_said(s);
-	cr_assert(!span.filtered, "another path");
+	cr_assert(!span.health, "another path");
 	s.target = "/healthz";
 	decode_said(s);
-	cr_assert(span.filtered, "whoever asks for a path that the pod declares");
+	cr_assert(span.health, "whoever asks for a path that the pod declares");
 	s.target = "/";
 	decode_said(s);
-	cr_assert(!span.filtered, "the root is too much everybody's");
+	cr_assert(!span.health, "the root is too much everybody's");
 	s.target = "/healthz";
 	s.method = "POST";
 	decode_said(s);
-	cr_assert(!span.filtered);
+	cr_assert(!span.health);
 }
 
 Test(net_http, a_literal_pattern_comes_out_of_the_file)

@@ -21,7 +21,7 @@ static const char *url_of(const char *endpoint, const char *traces_endpoint, con
 		cfg.otlp_traces_endpoint = (char *)(uintptr_t)traces_endpoint;
 	if (node_ip)
 		cfg.node_ip = (char *)(uintptr_t)node_ip;
-	if (otlp_url(out, sizeof(out), &cfg, &bad) == 0)
+	if (otlp_url(out, sizeof(out), &cfg, OTLP_TRACES, &bad) == 0)
 		return out;
 	cr_expect_str_eq(bad, traces_endpoint ? traces_endpoint : endpoint ? endpoint : node_ip);
 	return "refused";

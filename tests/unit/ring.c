@@ -15,7 +15,7 @@
 struct note {
 	struct event head;
 	int32_t result, wanted; /* bytes that decode() takes from the arena */
-	uint8_t filtered, nattrs, pad[6];
+	uint8_t health, nattrs, pad[6];
 	char text[8];
 };
 
@@ -29,7 +29,7 @@ static int decode_note(const struct event *ev, const struct decode *with, struct
 	if (n->wanted && !arena_get(with->arena, (size_t)n->wanted))
 		return -ENOSPC;
 	span->name = (struct str){ n->text, sizeof(n->text) };
-	span->filtered = n->filtered;
+	span->health = n->health;
 	for (int i = 0; i < n->nattrs; i++)
 		span_int(span, "n", i);
 	return n->result;
@@ -230,7 +230,7 @@ Test(ring, every_record_that_is_no_span_is_counted_once_by_reason)
 	record(&n);
 	cr_assert_eq(stat_get(spans_dropped_traces_off), 1);
 	n = note_of(target);
-	n.filtered = 1;
+	n.health = 1;
 	record(&n);
 	cr_assert_eq(stat_get(spans_dropped_filtered), 1);
 	n = note_of(target);
@@ -360,11 +360,11 @@ Test(ring, what_was_not_kept_takes_no_memory_of_the_batch)
 	struct note n = note_of(target), no = n;
 	struct batch *b;
 
-	no.filtered = 1;
+	no.health = 1;
 	no.wanted = 1000;
 	for (int i = 0; i < 100; i++)
 		record(&no);
-	no.filtered = 0;
+	no.health = 0;
 	no.result = -EBADMSG;
 	for (int i = 0; i < 100; i++)
 		record(&no);

@@ -154,7 +154,7 @@ GO_APART int server_end(struct op *op, const struct go_slot *s, struct scratch *
 		rec->bits |= GRPC_UNKNOWN;
 	(void)go_read(&method, sizeof(method),
 		      inner_stream(s, op->stream) + s->at[F_STREAM_METHOD]);
-	if (rec->ev.flags & EVENT_SAMPLED) {
+	if (go_is_told(&rec->ev, s)) {
 		if (peer)
 			put_ip(rec, s, peer);
 		else if (req && s->at[F_REQ_REMOTE] != GO_ABSENT &&
@@ -341,7 +341,7 @@ GO_APART int client_end(struct op *op, const struct go_slot *s, struct scratch *
 	rec->code = code;
 	at_hdr = go_u64(&b->cs, s->at[F_CS_HDR]);
 	(void)go_read(&method, sizeof(method), at_hdr + s->at[F_HDR_METHOD]);
-	if (rec->ev.flags & EVENT_SAMPLED) {
+	if (go_is_told(&rec->ev, s)) {
 		put_client_peer(rec, s, go_u64(&b->cs, s->at[F_CS_ATTEMPT]));
 		cc = go_u64(&b->cs, s->at[F_CS_CC]);
 		(void)go_read(&target, sizeof(target), cc + s->at[F_CC_TARGET]);

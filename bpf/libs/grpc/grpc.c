@@ -295,13 +295,38 @@ static int decode(const struct event *head, const struct decode *with, struct sp
 	span->kind = head->kind == GRPC_OF_CLIENT ? SPAN_CLIENT : SPAN_SERVER;
 	span->tracestate = text_header(s.state);
 	/* gRPC's own health checking protocol, whoever asks. */
-	span->filtered = span->kind == SPAN_SERVER && !with->privacy->health_probes &&
-			 begins(s.method, "/grpc.health.v1.Health/");
+	span->health = span->kind == SPAN_SERVER && begins(s.method, "/grpc.health.v1.Health/");
 	span_str(span, "rpc.system.name", str_of("grpc"));
 	add_method(span, ev, s.method);
 	err = add_status(span, ev, with->arena);
 	return err ? err : add_addresses(span, ev, &s, with->arena);
 }
+
+/* Semantic conventions 1.44, "RPC metrics"; the bounds are those that they advise. */
+static const double seconds[] = { 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25,
+				  0.5,   0.75, 1,     2.5,  5,     7.5, 10 };
+static const struct lib_metric metrics[] = {
+	{ .is = { .name = "rpc.server.call.duration",
+		  .unit = "s",
+		  .help = "Measures the duration of an incoming Remote Procedure Call (RPC).",
+		  .kind = INSTRUMENT_HISTOGRAM,
+		  .real = true },
+	  .of = SPAN_SERVER,
+	  .attrs = SYMBOLS("rpc.system.name", "rpc.method", "error.type",
+			   "rpc.response.status_code"),
+	  .bounds = seconds,
+	  .nbounds = ARRAY_SIZE(seconds) },
+	{ .is = { .name = "rpc.client.call.duration",
+		  .unit = "s",
+		  .help = "Measures the duration of an outgoing Remote Procedure Call (RPC).",
+		  .kind = INSTRUMENT_HISTOGRAM,
+		  .real = true },
+	  .of = SPAN_CLIENT,
+	  .attrs = SYMBOLS("rpc.system.name", "rpc.method", "error.type",
+			   "rpc.response.status_code", "server.address", "server.port"),
+	  .bounds = seconds,
+	  .nbounds = ARRAY_SIZE(seconds) },
+};
 
 LIB_OBJECT(grpc)
 
@@ -315,6 +340,8 @@ static const struct lib grpc = {
 	.parts = parts,
 	.nparts = ARRAY_SIZE(parts),
 	.event_size = sizeof(struct grpc_event),
+	.metrics = metrics,
+	.nmetrics = ARRAY_SIZE(metrics),
 	.object = grpc_object,
 	.decode = decode,
 };

@@ -160,7 +160,7 @@ int net_http_mux(struct pt_regs *ctx)
 		return 0;
 	k = go_op_key(ctx, &c);
 	op = bpf_map_lookup_elem(&net_http_ops, &k);
-	if (op && op->active && op->rec.ev.flags & EVENT_SAMPLED &&
+	if (op && op->active && go_is_told(&op->rec.ev, s) &&
 	    !go_read(&req, 8, GO_FP(ctx) + 8 + 4 * 8))
 		op_mux(op, s, req, &pattern);
 	return 0;

@@ -178,11 +178,14 @@ static int clean_all(struct strings *s, struct str *path, struct str *query, str
  * pod declares; "/" is too much everybody's. */
 static bool is_health_probe(const struct strings *s, struct str path, const struct decode *with)
 {
-	static const char kubelet[] = "kube-probe/";
+	/* The kubelet's; and what Prometheus, VictoriaMetrics and Grafana's agents scrape with. */
+	static const char *const agents[] = { "kube-probe/", "Prometheus/", "vm_promscrape",
+					      "GrafanaAgent/", "Alloy/" };
 
-	if (s->agent.n >= sizeof(kubelet) - 1 &&
-	    memcmp(s->agent.p, kubelet, sizeof(kubelet) - 1) == 0)
-		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(agents); i++)
+		if (s->agent.n >= strlen(agents[i]) &&
+		    memcmp(s->agent.p, agents[i], strlen(agents[i])) == 0)
+			return true;
 	if (!str_eq(s->method, "GET") || path.n < 2)
 		return false;
 	for (size_t i = 0; i < with->nprobe_paths; i++)
@@ -319,7 +322,7 @@ static int decode(const struct event *head, const struct decode *with, struct sp
 		return err;
 	span->kind = SPAN_SERVER;
 	span->tracestate = text_header(s.state);
-	span->filtered = !with->privacy->health_probes && is_health_probe(&s, path, with);
+	span->health = is_health_probe(&s, path, with);
 	if (!with->privacy->no_routes && find_route(ev, &s, whole, with->arena, span, &route))
 		return -ENOSPC;
 	method = http_method(span, s.method, with->privacy->known_methods);
@@ -338,6 +341,37 @@ static int decode(const struct event *head, const struct decode *with, struct sp
 	return name_span(span, method, route, with->arena);
 }
 
+/* Semantic conventions 1.44, "HTTP metrics". */
+static const struct lib_metric metrics[] = {
+	{ .is = { .name = "http.server.request.duration",
+		  .unit = "s",
+		  .help = "Duration of HTTP server requests.",
+		  .kind = INSTRUMENT_HISTOGRAM,
+		  .real = true },
+	  .of = SPAN_SERVER,
+	  .attrs = SYMBOLS("http.request.method", "url.scheme", "error.type",
+			   "http.response.status_code", "http.route", "network.protocol.version"),
+	  HTTP_SECONDS },
+	{ .is = { .name = "http.server.request.body.size",
+		  .unit = "By",
+		  .help = "Size of HTTP server request bodies.",
+		  .kind = INSTRUMENT_HISTOGRAM },
+	  .of = SPAN_SERVER,
+	  .value = "http.request.body.size",
+	  .attrs = SYMBOLS("http.request.method", "url.scheme", "error.type",
+			   "http.response.status_code", "http.route", "network.protocol.version"),
+	  HTTP_BYTES },
+	{ .is = { .name = "http.server.response.body.size",
+		  .unit = "By",
+		  .help = "Size of HTTP server response bodies.",
+		  .kind = INSTRUMENT_HISTOGRAM },
+	  .of = SPAN_SERVER,
+	  .value = "http.response.body.size",
+	  .attrs = SYMBOLS("http.request.method", "url.scheme", "error.type",
+			   "http.response.status_code", "http.route", "network.protocol.version"),
+	  HTTP_BYTES },
+};
+
 LIB_OBJECT(net_http)
 
 static const struct lib net_http = {
@@ -350,6 +384,8 @@ static const struct lib net_http = {
 	.parts = parts,
 	.nparts = ARRAY_SIZE(parts),
 	.event_size = sizeof(struct net_http_event),
+	.metrics = metrics,
+	.nmetrics = ARRAY_SIZE(metrics),
 	.at_start = true,
 	.object = net_http_object,
 	.decode = decode,

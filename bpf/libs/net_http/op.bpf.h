@@ -166,7 +166,7 @@ GO_APART int op_begin(struct op *op, const struct go_slot *s, struct scratch *b,
 		go_b3_decide(ev, s, f->b3_wanted);
 	at = cap(op->rec.remote_len, NET_HTTP_REMOTE_MAX);
 	op->rec.agent_len = op->rec.state_len = 0;
-	if (ev->flags & EVENT_SAMPLED) {
+	if (go_is_told(ev, s)) {
 		if (f->agent.len && !go_read(&v, sizeof(v), f->agent.ptr)) {
 			op->rec.agent_len = go_put_str(ev, op->data, at, v, NET_HTTP_AGENT_MAX);
 			if (is_kubelet(op->data + at, op->rec.agent_len))
@@ -424,7 +424,7 @@ GO_APART int op_end(struct op *op, const struct go_slot *s, struct scratch *b, i
 		if (rec->nmuxes > NET_HTTP_MUXES_MAX || (rec->nmuxes == 1 && pattern.len))
 			rec->nmuxes = 0;
 	}
-	if (rec->ev.flags & EVENT_SAMPLED) {
+	if (go_is_told(&rec->ev, s)) {
 		at = cap(rec->nmuxes ? op->at : op->at_muxes, OP_DATA);
 		for (__u32 i = 0; i < OP_DATA / 8 && 8 * i < at; i++)
 			((__u64 *)b->data)[i] = ((const __u64 *)op->data)[i];

@@ -326,7 +326,7 @@ GO_APART int send(struct scratch *b, const struct go_slot *s, const struct op *o
 		read_response(b, s, r->p[0]);
 	rec->resends = count_resends(s, op->response);
 	at = rec->method_len = put(b, 0, op->method, NET_HTTP_CLIENT_METHOD_MAX);
-	if (rec->ev.flags & EVENT_SAMPLED)
+	if (go_is_told(&rec->ev, s))
 		at = put_url(b, s, op->url, at);
 	if (r->p[1])
 		at = put_error(b, s, at, r->p[1], r->p[2]);

@@ -231,6 +231,37 @@ static int decode(const struct event *head, const struct decode *with, struct sp
 	return 0;
 }
 
+/* Semantic conventions 1.44, "HTTP metrics". */
+static const struct lib_metric metrics[] = {
+	{ .is = { .name = "http.client.request.duration",
+		  .unit = "s",
+		  .help = "Duration of HTTP client requests.",
+		  .kind = INSTRUMENT_HISTOGRAM,
+		  .real = true },
+	  .of = SPAN_CLIENT,
+	  .attrs = SYMBOLS("http.request.method", "server.address", "server.port", "error.type",
+			   "http.response.status_code", "network.protocol.version"),
+	  HTTP_SECONDS },
+	{ .is = { .name = "http.client.request.body.size",
+		  .unit = "By",
+		  .help = "Size of HTTP client request bodies.",
+		  .kind = INSTRUMENT_HISTOGRAM },
+	  .of = SPAN_CLIENT,
+	  .value = "http.request.body.size",
+	  .attrs = SYMBOLS("http.request.method", "server.address", "server.port", "error.type",
+			   "http.response.status_code", "network.protocol.version"),
+	  HTTP_BYTES },
+	{ .is = { .name = "http.client.response.body.size",
+		  .unit = "By",
+		  .help = "Size of HTTP client response bodies.",
+		  .kind = INSTRUMENT_HISTOGRAM },
+	  .of = SPAN_CLIENT,
+	  .value = "http.response.body.size",
+	  .attrs = SYMBOLS("http.request.method", "server.address", "server.port", "error.type",
+			   "http.response.status_code", "network.protocol.version"),
+	  HTTP_BYTES },
+};
+
 LIB_OBJECT(net_http_client)
 
 static const struct lib net_http_client = {
@@ -243,6 +274,8 @@ static const struct lib net_http_client = {
 	.parts = parts,
 	.nparts = ARRAY_SIZE(parts),
 	.event_size = sizeof(struct net_http_client_event),
+	.metrics = metrics,
+	.nmetrics = ARRAY_SIZE(metrics),
 	.at_start = true,
 	.object = net_http_client_object,
 	.decode = decode,
