@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from . import gobuild
-from .otlp import spans_of
+from .otlp import points_of, spans_of
 from .paths import TESTS, WORK
 from .process import Process
 from .wait import until
@@ -47,7 +47,7 @@ class Collector:
             self.process = Process([binary(), "--config", self.folder / "otelcol.yaml"], stderr=log, env={
                 "OTELCOL_HTTP": f"127.0.0.1:{port}", "OTELCOL_GRPC": self.grpc, "OTELCOL_FILE": str(self.file)})
         until(lambda: self._open(port), 20, "the collector listens")
-        self._offset, self._spans = 0, []
+        self._offset, self._spans, self._points = 0, [], []
 
     @staticmethod
     def _open(port):
@@ -57,6 +57,10 @@ class Collector:
         except OSError:
             return False
 
+    def points(self):
+        self.spans()
+        return self._points
+
     def spans(self):
         if self.file.exists():
             with open(self.file, "rb") as f:
@@ -65,7 +69,9 @@ class Collector:
                     if not line.endswith(b"\n"):
                         break
                     self._offset += len(line)
-                    self._spans += spans_of(json.loads(line))
+                    request = json.loads(line)
+                    self._spans += spans_of(request)
+                    self._points += points_of(request)
         return self._spans
 
     def wait(self, n, timeout=15, what=""):

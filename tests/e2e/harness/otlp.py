@@ -95,5 +95,68 @@ def spans_of(request, as_hex=True):
     return spans
 
 
+@dataclass
+class Point:
+    """One data point of a metric."""
+    metric: str
+    kind: str  # gauge, sum, histogram, exponentialHistogram
+    unit: str
+    attrs: dict
+    resource: dict
+    scope: str
+    start: int  # ns
+    time: int
+    temporality: int  # 1 delta, 2 cumulative, 0 of a gauge
+    monotonic: bool
+    value: float  # of gauges and sums
+    count: int = 0
+    sum: float = 0.0
+    buckets: list = field(default_factory=list)
+    bounds: list = field(default_factory=list)
+    exemplars: list = field(default_factory=list)
+    raw: dict = field(default_factory=dict)
+
+    @property
+    def key(self):
+        """What makes it a point of one series and not of another."""
+        return self.metric, self.scope, tuple(sorted(self.attrs.items())), tuple(sorted((k, str(v)) for k, v in self.resource.items()))
+
+
+TEMPORALITIES = {"AGGREGATION_TEMPORALITY_DELTA": 1, "AGGREGATION_TEMPORALITY_CUMULATIVE": 2}
+
+
+def points_of(request, as_hex=True):
+    """All data points of one ExportMetricsServiceRequest, as spans_of() takes it."""
+    points = []
+    for rm in request.get("resourceMetrics", []):
+        resource = _attrs(rm.get("resource", {}).get("attributes", []))
+        for sm in rm.get("scopeMetrics", []):
+            for m in sm.get("metrics", []):
+                kind = next(k for k in ("gauge", "sum", "histogram", "exponentialHistogram") if k in m)
+                data = m[kind]
+                temporality = data.get("aggregationTemporality", 0)
+                for p in data.get("dataPoints", []):
+                    exemplars = [{"value": float(e.get("asDouble", e.get("asInt", 0))), "time": int(e["timeUnixNano"]),
+                                  "trace_id": _id(e.get("traceId", ""), 32, as_hex), "span_id": _id(e.get("spanId", ""), 16, as_hex)}
+                                 for e in p.get("exemplars", [])]
+                    points.append(Point(
+                        metric=m["name"], kind=kind, unit=m.get("unit", ""), attrs=_attrs(p.get("attributes", [])), resource=resource,
+                        scope=sm.get("scope", {}).get("name", ""), start=int(p.get("startTimeUnixNano", 0)),
+                        time=int(p.get("timeUnixNano", 0)), temporality=TEMPORALITIES.get(temporality, temporality),
+                        monotonic=bool(data.get("isMonotonic", False)), value=float(p.get("asDouble", p.get("asInt", 0))),
+                        count=int(p.get("count", 0)), sum=float(p.get("sum", 0)), buckets=[int(c) for c in p.get("bucketCounts", [])],
+                        bounds=[float(b) for b in p.get("explicitBounds", [])], exemplars=exemplars, raw=p))
+    return points
+
+
+def last_points(points):
+    """Of each series its last point."""
+    return list({p.key: p for p in sorted(points, key=lambda p: p.time)}.values())
+
+
+def points_of_protobuf(message):
+    return points_of(MessageToDict(message), as_hex=False)
+
+
 def spans_of_protobuf(message):
     return spans_of(MessageToDict(message), as_hex=False)

@@ -6,10 +6,12 @@ import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest, ExportMetricsServiceResponse)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest, ExportTraceServiceResponse)
 
-from .otlp import spans_of_protobuf
+from .otlp import points_of_protobuf, spans_of_protobuf
 from .wait import until
 
 
@@ -58,6 +60,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = self._body()
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
+        if self.path.endswith("/v1/metrics"):
+            self._metrics(sink, body)
+            return
         message = ExportTraceServiceRequest()
         message.ParseFromString(body)
         answer = sink.next_answer()
@@ -68,7 +73,16 @@ class _Handler(BaseHTTPRequestHandler):
             sink.stopped.wait(answer.delay)
         self._answer(sink, answer)
 
-    def _answer(self, sink, answer):
+    def _metrics(self, sink, body):
+        message = ExportMetricsServiceRequest()
+        message.ParseFromString(body)
+        answer = sink.next_metrics_answer()
+        sink.metrics_attempt(points_of_protobuf(message), answer)
+        if answer.delay:
+            sink.stopped.wait(answer.delay)
+        self._answer(sink, answer, ExportMetricsServiceResponse())
+
+    def _answer(self, sink, answer, reply=None):
         if answer.action == "hang":
             sink.stopped.wait(600)
             self.close_connection = True
@@ -76,9 +90,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
             self.close_connection = True
         else:
-            reply = ExportTraceServiceResponse()
+            points = reply is not None
+            reply = reply if points else ExportTraceServiceResponse()
             if answer.rejected or answer.message:
-                reply.partial_success.rejected_spans = answer.rejected
+                setattr(reply.partial_success, "rejected_data_points" if points else "rejected_spans", answer.rejected)
                 reply.partial_success.error_message = answer.message
             body = reply.SerializeToString() if answer.status == 200 else b""
             self.send_response(answer.status)
@@ -110,6 +125,7 @@ class Sink:
     def __init__(self, script=(), default=None, address="127.0.0.1", port=0, keep=True):
         self._script, self.default, self._lock = list(script), default or Answer(), threading.Lock()
         self.attempts, self.spans, self.received, self.keep = [], [], 0, keep
+        self.points, self.metrics_attempts, self._metrics_script, self.metrics_default = [], 0, [], Answer()
         self.stopped = threading.Event()
         self._server = _Server((address, port), self)
         self.address, self.port = address, self._server.server_address[1]
@@ -126,6 +142,20 @@ class Sink:
     def script(self, *answers):
         with self._lock:
             self._script = list(answers)
+
+    def next_metrics_answer(self):
+        with self._lock:
+            return self._metrics_script.pop(0) if self._metrics_script else self.metrics_default
+
+    def metrics_script(self, *answers):
+        with self._lock:
+            self._metrics_script = list(answers)
+
+    def metrics_attempt(self, points, answer):
+        with self._lock:
+            self.metrics_attempts += 1
+            if answer.status == 200 and not answer.action:
+                self.points += points
 
     def attempt(self, attempt):
         with self._lock:
