@@ -4,11 +4,8 @@
 #include <time.h>
 
 const char *const heart_names[HEART_COUNT] = {
-	[HEART_CONTROL] = "control",
-	[HEART_WORKER] = "worker",
-	[HEART_EVENTS] = "events",
-	[HEART_EXPORT] = "export",
-	[HEART_METRICS] = "metrics",
+	[HEART_CONTROL] = "control", [HEART_WORKER] = "worker",   [HEART_EVENTS] = "events",
+	[HEART_EXPORT] = "export",   [HEART_METRICS] = "metrics",
 };
 
 /* CLOCK_MONOTONIC of the last beat, 0: not watched. That clock stands still while the machine

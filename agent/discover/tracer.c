@@ -211,14 +211,23 @@ static int make_resource(const struct tracer *t, const struct worker_job *job,
 	return identity_resource(out, &id);
 }
 
-/* Whose series its operations feed. */
-static struct owner *owner_of(const struct tracer *t, const struct worker_job *job,
-			      const struct resource *resource)
+/* Who it is, and whose series its operations feed. Takes *literals over (may be NULL). */
+static int make_target(const struct tracer *t, const struct worker_job *job, const char *go_version,
+		       struct literals **literals, uint16_t slot, uint32_t generation,
+		       struct target **out)
 {
-	if (!(job->signals & SIGNAL_METRICS))
-		return NULL;
-	return metrics_owner(targets_metrics(t->targets), resource->series,
-			     job->pod ? job->pod->uid : "");
+	struct resource *resource = NULL;
+	int err = make_resource(t, job, go_version, &resource);
+
+	if (!err)
+		err = target_new(out, slot, generation, job->proc.pid, &resource, literals,
+				 job->container ? job->container->probe_paths : NULL,
+				 job->container ? job->container->nprobe_paths : 0, job->signals);
+	if (!err && job->signals & SIGNAL_METRICS)
+		(*out)->owner = metrics_owner(targets_metrics(t->targets), (*out)->resource->series,
+					      job->pod ? job->pod->uid : "");
+	resource_put(&resource);
+	return err;
 }
 
 /* The target of a reserved slot, visible to the events thread: the first record may come before
@@ -226,26 +235,18 @@ static struct owner *owner_of(const struct tracer *t, const struct worker_job *j
 static int publish(struct tracer *t, const struct worker_job *job, const struct analysed *exe,
 		   int fd, uint16_t slot, uint32_t generation)
 {
-	struct resource *resource = NULL;
 	struct literals *literals = NULL;
 	struct target *target = NULL;
-	int err = make_resource(t, job, exe->go_version, &resource);
-	int own = exe->ro_size && !err ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+	int own = exe->ro_size ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+	int err;
 
 	if (own >= 0 && literals_new(&literals, own, exe->ro_offset, exe->ro_size))
 		literals = NULL;
+	err = make_target(t, job, exe->go_version, &literals, slot, generation, &target);
 	if (!err)
-		err = target_new(&target, slot, generation, job->proc.pid, &resource, &literals,
-				 job->container ? job->container->probe_paths : NULL,
-				 job->container ? job->container->nprobe_paths : 0, job->signals);
-	if (err) {
-		resource_put(&resource);
-		literals_free(&literals);
-		return err;
-	}
-	target->owner = owner_of(t, job, target->resource);
-	targets_publish(t->targets, target);
-	return 0;
+		targets_publish(t->targets, target);
+	literals_free(&literals);
+	return err;
 }
 
 static bool still_there(const struct tracer *t, const struct worker_job *job)
@@ -371,23 +372,15 @@ static void attach(struct tracer *t, const struct worker_job *job, const struct 
  * that becomes another one before. */
 static void rename_target(struct tracer *t, const struct worker_job *job, struct worker_result *out)
 {
-	struct resource *resource = NULL;
 	struct target *target = NULL;
-	int err = make_resource(t, job, job->go_version, &resource);
+	int err = make_target(t, job, job->go_version, NULL, job->slot, job->generation, &target);
 
 	out->renamed = true;
 	if (!err)
-		err = target_new(&target, job->slot, job->generation, job->proc.pid, &resource,
-				 NULL, job->container ? job->container->probe_paths : NULL,
-				 job->container ? job->container->nprobe_paths : 0, job->signals);
-	if (!err) {
-		target->owner = owner_of(t, job, target->resource);
 		err = targets_rename(t->targets, &target);
-	}
 	log_debug("discover: process %d (%s) is told of anew: %s", job->proc.pid, job->proc.exe,
 		  err ? strerror(-err) : "its pod's labels or annotations say something else");
 	target_free(&target);
-	resource_put(&resource);
 }
 
 static uint64_t now_ns(void)
