@@ -199,22 +199,36 @@ void agent_stats(struct agent *a)
 	stats_collector(collect, a);
 }
 
+/* Spans that were lost, and in `text` by which reasons. */
+static uint64_t sum_dropped(char *text, size_t size)
+{
+#define X(id, kind, family, labels, help) { STAT_##id, family, labels },
+	static const struct {
+		enum stat_id id;
+		const char *family, *labels;
+	} rows[] = { STATS(X) };
+#undef X
+	uint64_t total = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		uint64_t lost = atomic_load_explicit(&stats[rows[i].id], memory_order_relaxed);
+
+		if (!lost || strcmp(rows[i].family, "spans_dropped_total") != 0)
+			continue;
+		total += lost;
+		if (n < size)
+			n += (size_t)snprintf(text + n, size - n, "%s%s %llu", n ? ", " : ": ",
+					      rows[i].labels, (unsigned long long)lost);
+	}
+	return total;
+}
+
 void agent_summary(void)
 {
 	char dropped[512] = "";
-	uint64_t total = 0, known;
-	size_t n = 0;
+	uint64_t total = sum_dropped(dropped, sizeof(dropped)), known;
 
-#define X(id, kind, family, labels, help)                                                          \
-	if (strcmp(family, "spans_dropped_total") == 0 && stat_get(id)) {                          \
-		total += stat_get(id);                                                             \
-		if (n < sizeof(dropped))                                                           \
-			n += (size_t)snprintf(dropped + n, sizeof(dropped) - n, "%s%s %llu",       \
-					      n ? ", " : ": ", labels,                             \
-					      (unsigned long long)stat_get(id));                   \
-	}
-	STATS(X)
-#undef X
 	log_info("agent: done: %llu spans produced, %llu exported, %llu sampled out, %llu "
 		 "dropped%s; processes traced: %llu",
 		 (unsigned long long)stat_get(spans_produced),
