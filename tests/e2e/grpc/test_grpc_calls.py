@@ -76,7 +76,7 @@ def test_deadlines_and_cancelled_calls_end_both_sides(make):
     rpc.check(spans, truths)
     assert [t["Code"] for t in sorted(truths, key=lambda t: (t["Command"], t["Method"]))][-1] == 1
     # 2: the handler hears of the end first, and its answer is there before the client's own timer: on a busy machine of every call.
-    assert {t["Code"] for t in truths if t["Cancel"]} <= {1, 2} and {t["Code"] for t in truths if t["Timeout"]} <= {2, 4}
+    assert {t["Code"] for t in truths if t["Timeout"]} <= {2, 4} and {1} <= {t["Code"] for t in truths if not t["Timeout"]} <= {1, 2}
 
 
 def test_a_handler_that_goes_on_after_its_client_has_gone(make):
