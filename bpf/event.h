@@ -85,6 +85,10 @@ struct go_sdk {
 /* struct go_slot.options */
 #define GO_OPTION_STARTED 0x01 /* parents.starting_goroutine */
 #define GO_OPTION_METRICS 0x02 /* operations are measured: also those that are not sampled */
+#define GO_OPTION_BLIND                                                                            \
+	0x04 /* the program serves requests that no probe sees: ids that it puts onto the wire may \
+	      * be those that one of them came with                                                \
+	      */
 
 /* One entry of a library's "slots" ARRAY map: all that its probes must know of one process. */
 struct go_slot {

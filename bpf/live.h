@@ -71,6 +71,16 @@ struct {
 	__type(value, struct live);
 } live SEC(".maps");
 
+/* Span ids that requests came with lately, each where inbound_place() says: a later one takes the
+ * place of an earlier one. */
+#define INBOUND_BITS 14
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << INBOUND_BITS);
+	__type(key, __u32);
+	__type(value, __u64);
+} inbound SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);

@@ -32,9 +32,26 @@ static __always_inline int is_known(const struct event *ev, __u64 span)
 	return bpf_map_update_elem(&own_ids, &k, &one, BPF_NOEXIST) == -EEXIST;
 }
 
+static __always_inline int is_trace(const struct event *a, const struct event *b)
+{
+	return id_of(a->trace_id) == id_of(b->trace_id) &&
+	       id_of(a->trace_id + 8) == id_of(b->trace_id + 8);
+}
+
+/* Whether that span may be somebody else's: a request came with it lately (and it is none of a call
+ * that we have seen, as where a program calls itself), or requests come that nobody sees. */
+static __always_inline int is_anothers(const struct event *ev, const struct go_slot *s, __u64 span)
+{
+	struct op_key k = { .slot = ev->cookie.slot, .id = span };
+
+	if (bpf_map_lookup_elem(&own_ids, &k))
+		return 0;
+	return s->options & GO_OPTION_BLIND || inbound_has(&ev->cookie, span);
+}
+
 /* The program puts ids of its own (`own`: trace, its span as the parent, flags) onto the wire with
  * the call that ev is about to be, after go_parent() and go_identify(): they are those of the span.
- * They are not its own if they are its parent's, or that one's parent's, or those that the request
+ * They are not its own if they are its parent's, or that one's parent's, or those that a request
  * came with: a proxy hands on the header that it got, and whose span that is, is not for us to say.
  * True: such a call has no span.
  */
@@ -48,14 +65,19 @@ static __always_inline int go_take_own(struct event *ev, const struct event *own
 		count(ops_forwarded);
 		return 1;
 	}
-	if (ev->flags & EVENT_LOCAL && id_of(ev->trace_id) == id_of(own->trace_id) &&
-	    id_of(ev->trace_id + 8) == id_of(own->trace_id + 8)) {
+	if (ev->flags & EVENT_LOCAL && is_trace(ev, own)) {
 		if (ev->sdk & SDK_PARENT && span == id_of(ev->parent_id))
 			return 0; /* the SDK's own: ours lies below its span */
 		if (span == id_of(ev->parent_id) || span == ev->end_ns) {
 			count(ops_forwarded);
 			return 1;
 		}
+	}
+	if (is_anothers(ev, s, span)) {
+		count(ops_forwarded);
+		return 1;
+	}
+	if (ev->flags & EVENT_LOCAL && is_trace(ev, own)) {
 		if (is_known(ev, span))
 			return 0;
 	} else { /* a trace that the program has begun */

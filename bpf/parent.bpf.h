@@ -108,6 +108,37 @@ static __always_inline void lend_context(const struct event *ev, __u64 ctx, __u3
 		count(live_no_room);
 }
 
+/* ---- ids that requests came with ---- */
+
+/* That span of that process as the map has it. */
+static __always_inline __u64 inbound_word(const struct cookie *c, __u64 span)
+{
+	return span ^ ((__u64)c->generation << 16 | c->slot) * 0x9e3779b97f4a7c15ULL;
+}
+
+static __always_inline __u64 *inbound_place(__u64 word)
+{
+	__u32 at = word * 0x9e3779b97f4a7c15ULL >> (64 - INBOUND_BITS);
+
+	return bpf_map_lookup_elem(&inbound, &at);
+}
+
+static __always_inline void inbound_note(const struct event *ev)
+{
+	__u64 word = inbound_word(&ev->cookie, id_of(ev->parent_id)), *at = inbound_place(word);
+
+	if (at)
+		*at = word;
+}
+
+/* Whether a request came to this process with that span id lately. */
+static __always_inline int inbound_has(const struct cookie *c, __u64 span)
+{
+	__u64 word = inbound_word(c, span), *at = inbound_place(word);
+
+	return at && *at == word;
+}
+
 /* For one operation: an entry that is put in whole. */
 static __always_inline int lend_self(const struct event *ev, __u64 ctx)
 {
@@ -134,6 +165,8 @@ GO_APART int go_lend(const struct event *ev, __u64 ctx, __u32 how)
 
 	if (!ev)
 		return 0;
+	if (ev->flags & EVENT_REMOTE)
+		inbound_note(ev);
 	if (how == LEND_SELF)
 		return lend_self(ev, ctx);
 	l = live_make(ev->cookie.slot, ev->goid);

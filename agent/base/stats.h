@@ -62,6 +62,7 @@
 	X(spans_dropped_decode, COUNTER, "spans_dropped_total", "reason=\"decode\"", "")            \
 	X(spans_dropped_filtered, COUNTER, "spans_dropped_total", "reason=\"filtered\"", "")        \
 	X(spans_dropped_sdk, COUNTER, "spans_dropped_total", "reason=\"sdk\"", "")                  \
+	X(spans_dropped_exports, COUNTER, "spans_dropped_total", "reason=\"otlp_export\"", "")      \
 	X(spans_dropped_stale, COUNTER, "spans_dropped_total", "reason=\"stale_slot\"", "")         \
 	X(spans_dropped_traces_off, COUNTER, "spans_dropped_total", "reason=\"traces_off\"", "")    \
 	X(spans_dropped_queue, COUNTER, "spans_dropped_total", "reason=\"queue_oldest\"", "")       \

@@ -97,10 +97,28 @@ static bool is_listened_on(const struct listeners *l, int port)
 	return false;
 }
 
-/* A copy of the process's descriptor if it is a TCP socket, else -1. */
-static int borrow(int pidfd, int i)
+/* The process whose descriptors are looked at. */
+struct lender {
+	const char *proc_root;
+	int pid, pidfd;
+};
+
+static bool is_socket(const struct lender *l, int i)
 {
-	int fd = (int)syscall(SYS_pidfd_getfd, pidfd, i, 0);
+	static const char socket[] = "socket:[";
+	char path[PATH_MAX], text[sizeof(socket)];
+
+	(void)snprintf(path, sizeof(path), "%s/%d/fd/%d", l->proc_root, l->pid, i);
+	return readlink(path, text, sizeof(text)) >= (ssize_t)sizeof(socket) - 1 &&
+	       memcmp(text, socket, sizeof(socket) - 1) == 0;
+}
+
+/* A copy of the process's descriptor if it is a TCP socket, else -1. Nothing but sockets is ever
+ * borrowed: to give back a file may mean to write it, which never ends on a file system that
+ * hangs. */
+static int borrow(const struct lender *l, int i)
+{
+	int fd = is_socket(l, i) ? (int)syscall(SYS_pidfd_getfd, l->pidfd, i, 0) : -1;
 
 	if (fd >= 0 && int_option(fd, SO_PROTOCOL) != IPPROTO_TCP) {
 		(void)close(fd);
@@ -161,20 +179,20 @@ struct scanned {
 	size_t done, busy;
 };
 
-static struct scanned scan(const struct propagate *p, int limit, int pidfd,
+static struct scanned scan(const struct propagate *p, int limit, const struct lender *l,
 			   const struct propagate_socket *owner, bool add)
 {
 	struct listeners listeners = { .n = 0 };
 	struct scanned found = { 0, 0 };
 
 	for (int i = 0; i < limit && listeners.n < LISTENERS_MAX; i++) {
-		auto_close int fd = borrow(pidfd, i);
+		auto_close int fd = borrow(l, i);
 
 		if (fd >= 0 && int_option(fd, SO_ACCEPTCONN) == 1)
 			listeners.ports[listeners.n++] = (uint16_t)local_port(fd);
 	}
 	for (int i = 0; i < limit; i++) {
-		auto_close int fd = borrow(pidfd, i);
+		auto_close int fd = borrow(l, i);
 		struct propagate_socket mark = *owner;
 		int err;
 
@@ -193,13 +211,14 @@ static struct scanned scan(const struct propagate *p, int limit, int pidfd,
 size_t propagate_sockets(const struct propagate *p, int pid, int pidfd,
 			 const struct propagate_socket *owner, bool add)
 {
+	const struct lender lender = { p->cfg->proc_root, pid, pidfd };
 	const struct timespec wait = { 0, TRY_AGAIN_NS };
 	int limit = fd_limit(p, pid);
-	struct scanned found = scan(p, limit, pidfd, owner, add);
+	struct scanned found = scan(p, limit, &lender, owner, add);
 
 	for (int i = 1; i < TRIES && found.busy; i++) {
 		(void)nanosleep(&wait, NULL);
-		found = scan(p, limit, pidfd, owner, add);
+		found = scan(p, limit, &lender, owner, add);
 	}
 	if (add && found.busy)
 		stat_add(propagation_socket, found.busy);

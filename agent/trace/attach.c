@@ -225,15 +225,18 @@ size_t attach_memory(const struct attach *a)
 	return propagate ? bytes + core_memory(&a->core, propagate) : bytes;
 }
 
-static void share_sdk(struct go_sdk *sdk, uint8_t use, uint64_t bias)
+/* Requests come to the program that no probe will see. */
+static bool is_blind(struct attach *a, const struct plan *p)
 {
-	if (!(use & SDK_PARENT))
-		*sdk = (struct go_sdk){ 0 };
-	if (!sdk->span)
-		return;
-	sdk->span += bias;
-	sdk->none += bias;
-	sdk->leave = (use & SDK_LEFT) != 0;
+	bool blind = false;
+
+	for (size_t i = 0; i < p->nlibs && !blind; i++) {
+		enum plan_serves serves = plan_serves(&p->libs[i]);
+
+		blind = serves == PLAN_SERVES_UNSEEN ||
+			(serves == PLAN_SERVES_SEEN && !ready(a, i));
+	}
+	return blind;
 }
 
 /* Slots first: the first hit must find them. */
@@ -249,14 +252,15 @@ static int fill(struct attach *a, struct attached *t, const struct plan *p, uint
 	if (listed(&a->cfg->propagators, "b3") || listed(&a->cfg->propagators, "b3multi"))
 		shared.inbound = INBOUND_B3;
 	shared.options = (a->cfg->starting_goroutine ? GO_OPTION_STARTED : 0) |
-			 (use & USE_METRICS ? GO_OPTION_METRICS : 0);
+			 (use & USE_METRICS ? GO_OPTION_METRICS : 0) |
+			 (is_blind(a, p) ? GO_OPTION_BLIND : 0);
 	if (shared.ro_hi) {
 		shared.ro_lo += bias;
 		shared.ro_hi += bias;
 	}
 	if (shared.types)
 		shared.types += bias;
-	share_sdk(&shared.sdk, use, bias);
+	library_share_sdk(&shared.sdk, use, bias);
 	for (size_t i = 0; i < p->nlibs && !err; i++) {
 		if (!p->libs[i].parts || (p->libs[i].lib->sdk && !(use & SDK_LEFT)) || !ready(a, i))
 			continue;

@@ -203,6 +203,17 @@ void library_close(struct library *l)
 	*l = (struct library){ .slots = -1 };
 }
 
+void library_share_sdk(struct go_sdk *sdk, uint8_t use, uint64_t bias)
+{
+	if (!(use & SDK_PARENT))
+		*sdk = (struct go_sdk){ 0 };
+	if (!sdk->span)
+		return;
+	sdk->span += bias;
+	sdk->none += bias;
+	sdk->leave = (use & SDK_LEFT) != 0;
+}
+
 int library_fill(const struct library *l, uint16_t slot, const struct go_slot *shared,
 		 const struct plan_lib *plan)
 {

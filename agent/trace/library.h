@@ -27,6 +27,9 @@ struct library {
 int library_load(struct library *out, const struct lib *lib, size_t idx, const struct core *core,
 		 const struct config *cfg, const char **why) must_check;
 void library_close(struct library *l);
+/* What the probes of a process that was loaded with that bias know of its SDK's spans (as linked,
+ * from the plan) where it is used like that (SDK_*). */
+void library_share_sdk(struct go_sdk *sdk, uint8_t use, uint64_t bias);
 /* Tells the probes about one process: shared is what all libraries have in common, plan what this
  * one found. 0 or -errno. */
 int library_fill(const struct library *l, uint16_t slot, const struct go_slot *shared,

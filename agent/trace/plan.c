@@ -351,6 +351,24 @@ bool plan_sdk_absent(const struct plan_lib *p)
 	return p->lib->sdk && !p->version[0] && !p->parts;
 }
 
+enum plan_serves plan_serves(const struct plan_lib *p)
+{
+	enum plan_serves serves = PLAN_SERVES_NOTHING;
+
+	for (size_t i = 0; i < p->lib->nparts; i++) {
+		const struct go_part *part = &p->lib->parts[i];
+		bool there = part->serves;
+
+		if (there && p->parts >> i & 1)
+			return PLAN_SERVES_SEEN;
+		for (size_t k = 0; k < p->lib->nprobes && there; k++)
+			there = !(part->probes >> k & 1) || p->funcs[k].name;
+		if (there)
+			serves = PLAN_SERVES_UNSEEN;
+	}
+	return serves;
+}
+
 static const char *feature_name(uint32_t feature)
 {
 	return feature & FEATURE_PROPAGATION ? "propagation" : "a feature";

@@ -67,6 +67,10 @@ bool plan_has_field(const struct plan_lib *p, size_t i);
 /* Whether the library is an SDK of which the binary has neither a module nor a function, as most
  * have none: nothing of it is missing. */
 bool plan_sdk_absent(const struct plan_lib *p);
+/* Whether the binary has functions of this library that serve requests, and a part that sees them.
+ */
+enum plan_serves { PLAN_SERVES_NOTHING, PLAN_SERVES_UNSEEN, PLAN_SERVES_SEEN };
+enum plan_serves plan_serves(const struct plan_lib *p);
 /* What keeps a part from being whole, one clause: "function net/http.(*conn).serve is not in the
  * binary". Returns buf, "" for a whole part. */
 const char *plan_missing(const struct plan_lib *p, size_t part, char *buf, size_t size);

@@ -148,7 +148,7 @@ static void measure(struct ring *r, struct incoming *in, const struct span *span
 	if (in->measured || !r->metrics || !in->target->owner)
 		return;
 	in->measured = true;
-	if (!span->health || r->health_metrics)
+	if ((!span->health || r->health_metrics) && !span->exports)
 		metrics_record(r->metrics, in->target->owner, span->lib, span,
 			       span->flags & EVENT_SAMPLED);
 }
@@ -176,14 +176,17 @@ static int put(struct ring *r, struct batch *b, struct incoming *in)
 	bool filtered;
 	int err = decode(r, in, &b->arena, &span, attrs);
 
-	filtered = !err && span.health && !r->health_spans;
+	filtered = !err && ((span.health && !r->health_spans) || span.exports);
 	if (!err)
 		measure(r, in, &span);
 	if (!err && !filtered)
 		err = batch_add(b, &span, in->target->resource);
 	if (err || filtered) {
 		b->arena.used = used;
-		stat_add(spans_dropped_filtered, filtered);
+		if (filtered && span.exports)
+			stat_add(spans_dropped_exports, 1);
+		else
+			stat_add(spans_dropped_filtered, filtered);
 		return err;
 	}
 	stat_add(spans_truncated, span.cut);

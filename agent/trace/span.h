@@ -38,9 +38,11 @@ struct span {
 	struct str name;
 	enum span_kind kind;
 	enum span_status status;
-	bool cut;    /* decode() has shortened a string */
-	bool health; /* decode() found that it asks after the program's health, or scrapes it: by
-			default neither sent nor measured, but counted */
+	bool cut;     /* decode() has shortened a string */
+	bool health;  /* decode() found that it asks after the program's health, or scrapes it: by
+			 default neither sent nor measured, but counted */
+	bool exports; /* decode() found that it is an SDK's way to its collector: neither sent nor
+			 measured, but counted */
 	enum span_trial trial; /* set by decode() */
 	uint16_t resource;     /* index in the batch, set by batch_add() */
 	uint8_t lib;           /* index of the library, names the scope */

@@ -54,11 +54,13 @@ static const struct go_part parts[] = {
 	{ .name = "server",
 	  .probes = P(SERVER) | P(STATUS),
 	  .fields = SERVER_FIELDS,
-	  .lost = "no spans of gRPC calls that are served" },
+	  .lost = "no spans of gRPC calls that are served",
+	  .serves = true },
 	{ .name = "server over net/http",
 	  .probes = P(SERVER) | P(HANDLER_STATUS),
 	  .fields = SERVER_FIELDS | F(HANDLER_REQ),
-	  .lost = "no spans of gRPC calls that Server.ServeHTTP serves" },
+	  .lost = "no spans of gRPC calls that Server.ServeHTTP serves",
+	  .serves = true },
 	{ .name = "client",
 	  .probes = P(CLIENT) | P(FINISH),
 	  .fields = CLIENT_FIELDS,
@@ -296,6 +298,8 @@ static int decode(const struct event *head, const struct decode *with, struct sp
 	span->tracestate = text_header(s.state);
 	/* gRPC's own health checking protocol, whoever asks. */
 	span->health = span->kind == SPAN_SERVER && begins(s.method, "/grpc.health.v1.Health/");
+	span->exports =
+		span->kind == SPAN_CLIENT && begins(s.method, "/opentelemetry.proto.collector.");
 	span_str(span, "rpc.system.name", str_of("grpc"));
 	add_method(span, ev, s.method);
 	err = add_status(span, ev, with->arena);

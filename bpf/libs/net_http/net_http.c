@@ -68,7 +68,8 @@ static const struct go_part parts[] = {
 	  .fields = COMMON | REQUEST(REQ) | F(REQ_CTX) | F(REQ_MAJOR) | F(REQ_MINOR) |
 		    F(RESP_SIZE) | F(RESP_REQ) | F(RESP_STATUS) | F(RESP_WRITTEN) |
 		    F(RESP_WROTE_HEADER) | F(RESP_CW) | F(CW_WROTE_HEADER),
-	  .lost = "no spans of HTTP/1 requests" },
+	  .lost = "no spans of HTTP/1 requests",
+	  .serves = true },
 	{ .name = "server http/1 hijack",
 	  .probes = P(HIJACK) | P(CONN_END),
 	  .fields = COMMON | F(RESP_SIZE) | F(RESP_WROTE_HEADER),
@@ -76,17 +77,20 @@ static const struct go_part parts[] = {
 	{ .name = "server http/2 (net/http)",
 	  .probes = P(BEGIN) | P(H2_END),
 	  .fields = COMMON | REQUEST(REQ) | F(REQ_CTX) | F(REQ_MAJOR) | REQUEST(H2REQ) | H2(H2),
-	  .lost = "no spans of HTTP/2 requests" },
+	  .lost = "no spans of HTTP/2 requests",
+	  .serves = true },
 	{ .name = "server http/2 (golang.org/x/net)",
 	  .probes = P(XNET_BEGIN) | P(XNET_END),
 	  .fields = COMMON | REQUEST(REQ) | F(REQ_CTX) | H2(XNET),
-	  .lost = "no spans of HTTP/2 requests that golang.org/x/net/http2 serves (h2c)" },
+	  .lost = "no spans of HTTP/2 requests that golang.org/x/net/http2 serves (h2c)",
+	  .serves = true },
 	{ .name = "server http/2 (golang.org/x/net over net/http)",
 	  .probes = P(WRAP_BEGIN) | P(H2_END),
 	  .fields = COMMON | REQUEST(REQ) | REQUEST(H2REQ) | F(H2REQ_CTX) | F(H2REQ_BY_VALUE) |
 		    H2(H2) | F(XNET_WRAPS),
 	  .lost = "no spans of HTTP/2 requests that golang.org/x/net/http2 hands to net/http (h2c, "
-		  "Go 1.27 and later)" },
+		  "Go 1.27 and later)",
+	  .serves = true },
 	{ .name = "routes behind a copy of the request",
 	  .probes = P(BEGIN) | P(MUX),
 	  .fields = COMMON | REQUEST(REQ) | F(URL_PATH),

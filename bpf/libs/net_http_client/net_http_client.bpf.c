@@ -51,6 +51,22 @@ GO_SCRATCH(net_http_client_scratch, struct scratch)
 
 /* ---- begin ---- */
 
+/* Whether the values of a User-Agent are those of an OTLP exporter of OpenTelemetry's Go SDK: its
+ * exporters for traces, or for metrics and logs. */
+GO_APART int is_exporter(__u64 vals, __u64 nvals)
+{
+	struct go_str text;
+	__u64 w[2];
+
+	if (nvals != 1 || go_read(&text, sizeof(text), vals) || text.len < 16 ||
+	    go_read(w, sizeof(w), text.ptr))
+		return 0;
+	return (w[0] == GO_TEXT8('O', 'T', 'e', 'l', ' ', 'O', 'T', 'L') &&
+		w[1] == GO_TEXT8('P', ' ', 'E', 'x', 'p', 'o', 'r', 't')) ||
+	       (w[0] == GO_TEXT8('O', 'T', 'e', 'l', ' ', 'G', 'o', ' ') &&
+		w[1] == GO_TEXT8('O', 'T', 'L', 'P', ' ', 'o', 'v', 'e'));
+}
+
 /* Reads the Traceparent header that the program itself sends into b->own. EVENT_REMOTE, or 0. */
 GO_APART int own_header(struct scratch *b, const struct go_slot *s)
 {
@@ -65,6 +81,8 @@ GO_APART int own_header(struct scratch *b, const struct go_slot *s)
 	w.buf = &b->group;
 	if (header_find(&w, go_u64(&b->buf, s->at[F_REQ_HEADER])))
 		count(reads_headers);
+	if (b->found.agent.ptr && is_exporter(b->found.agent.ptr, b->found.agent.len))
+		b->op.bits |= NET_HTTP_CLIENT_EXPORTS;
 	if (!b->found.parent.ptr)
 		return 0;
 	go_traceparent(&b->own, b->found.parent.ptr, b->found.parent.len);

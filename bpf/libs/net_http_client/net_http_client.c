@@ -218,6 +218,7 @@ static int decode(const struct event *head, const struct decode *with, struct sp
 	if (err)
 		return err;
 	add_result(span, ev, &s);
+	span->exports = ev->bits & NET_HTTP_CLIENT_EXPORTS;
 	if (ev->status)
 		span_str(span, "network.protocol.version", http_version(ev->version));
 	if (ev->resends)

@@ -61,7 +61,8 @@ enum net_http_client_field { NET_HTTP_CLIENT_FIELDS(X) NET_HTTP_CLIENT_NFIELDS }
 	0x10 /* the request has a Cancel channel: http.Client's way to end one at its Timeout,     \
 	      * where the Transport is not net/http's but one that wraps it                        \
 	      */
-#define NET_HTTP_CLIENT_TEXT 0x08 /* cause is the text of an errors.New */
+#define NET_HTTP_CLIENT_TEXT    0x08 /* cause is the text of an errors.New */
+#define NET_HTTP_CLIENT_EXPORTS 0x20 /* an OpenTelemetry SDK's exporter sends it */
 
 /* Redirects and answers that led to this request; the rest of a longer chain is not counted. */
 #define NET_HTTP_CLIENT_RESENDS_MAX 16

@@ -78,7 +78,8 @@ static __always_inline void send_in(struct pt_regs *ctx, const struct go_slot *s
 	if (send_socket(b, s, &k, GO_P1(ctx)))
 		return;
 	go_propagate_nothing(&k);
-	if (!op || !op->active || op->ev.goid != go_goid(ctx, s)) {
+	if (!op || !op->active || op->bits & NET_HTTP_CLIENT_EXPORTS ||
+	    op->ev.goid != go_goid(ctx, s)) {
 		count(propagation_no_span);
 		return;
 	}

@@ -1,9 +1,10 @@
 """Parents of calls, and ids that the program puts on the wire itself (field case 5)."""
 import re
+import urllib.request
 
 import pytest
 
-from harness.calls import check
+from harness.calls import Caller, check
 from harness.gobuild import VERSIONS
 from harness.otlp import SERVER
 from harness.wait import until
@@ -69,3 +70,29 @@ def test_calls_of_a_handler_are_its_children_and_own_ids_win(caller):
             assert (child.trace_id, child.span_id) == header_ids(inner)
     assert kinds == {"via context", "via own", "via other", "forward", "proxy"}
     assert caller.agent.metrics()['spoor_operations_skipped_total{reason="ids_of_another"}'] >= 40
+
+
+@pytest.mark.parametrize("disabled", ([], ["net_http"]))
+@pytest.mark.parametrize("go", ("1.19", "1.23", "1.26", "1.27"))
+def test_a_header_that_is_handed_on_later_or_unseen_makes_no_span_of_that_id(node, go, disabled):
+    """By a worker, when the request is over and without its context; and where the library for servers is off."""
+    collector = node.collector()
+    agent = node.agent(collector, libraries__disabled=disabled)
+    caller = Caller(node, agent, collector, go=go)
+    sent = {}
+    for i in range(40):
+        trace, span = f"{i + 1:032x}", f"{0xabc000 + i:016x}"
+        sent[str(9000 + i)] = span
+        request = urllib.request.Request(f"{caller.ports['plain']}/via?how={('later', 'forward')[i % 2]}&cid={9000 + i}",
+                                         headers={"Traceparent": f"00-{trace}-{span}-01"})
+        urllib.request.urlopen(request).read()
+    records = caller.target.process.records
+
+    def handed_on():
+        return [r["call"] for r in records if r.get("call", {}).get("case") in ("via later", "via forward")]
+    until(lambda: len(handed_on()) == 40, 20, "all headers are handed on")
+    assert {c["traceparent"][36:52] for c in handed_on()} == set(sent.values())
+    assert len(check(caller.do("get #5"))) == 5
+    assert not {s.span_id for s in caller.spans()} & set(sent.values())
+    assert len(caller.client_spans()) == 5
+    assert agent.metrics()['spoor_operations_skipped_total{reason="ids_of_another"}'] >= 40

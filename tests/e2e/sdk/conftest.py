@@ -33,11 +33,10 @@ class Sdk(Rig):
         return target
 
     def of(self, target):
-        """All spans of that program, its own and ours, but those of its SDK's own requests to the collector."""
+        """All spans of that program, its own and ours."""
         pid = str(target.pid)
         return [s for s in self.collector.spans()
-                if (s.resource.get("program") == pid or s.resource.get("container.id") == target.container.id)
-                and not str(s.attrs.get("url.full")).endswith("/v1/traces")]
+                if s.resource.get("program") == pid or s.resource.get("container.id") == target.container.id]
 
     def index(self):
         """{trace: spans} and {rid: traces} of all that arrived."""

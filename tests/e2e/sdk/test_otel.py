@@ -124,3 +124,14 @@ def test_never_leaves_a_program_with_an_sdk_alone_and_says_why(node, sdk_of):
     off = sdk.otel(env={"OTEL_TRACES_SAMPLER": "always_off"})
     assert "turned off by OTEL_TRACES_SAMPLER" in sdk.agent.process_state(off.pid)["sdk"]["what"]
     sdk.agent.wait_traced(node.run().pid)
+
+
+@pytest.mark.parametrize("go", VERSIONS)
+def test_what_the_sdk_sends_to_its_collector_makes_no_spans(sdk, go):
+    target = sdk.otel(go)
+    name = 'spoor_spans_dropped_total{reason="otlp_export"}'
+    before = sdk.agent.metrics().get(name, 0)
+    for _ in range(3):
+        sdk.ask(target, "/sdk/none").tree(1)
+    until(lambda: sdk.agent.metrics()[name] > before, 10, "its exports are counted")
+    assert {s.kind for s in sdk.of(target)} == {2}

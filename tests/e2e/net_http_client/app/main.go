@@ -197,6 +197,11 @@ func via(w http.ResponseWriter, r *http.Request) {
 		return
 	case "forward":
 		req.Header = r.Header.Clone()
+	case "later": // by a worker that was there before, when the request is over
+		kept := request("GET", req.URL.String(), nil)
+		kept.Header = r.Header.Clone()
+		later <- kept
+		return
 	case "own":
 		req.Header.Set("Traceparent", got[:36]+header()[36:52]+got[52:])
 	case "other":
@@ -204,6 +209,15 @@ func via(w http.ResponseWriter, r *http.Request) {
 	}
 	drain(client("via "+how, h1).Do(req))
 	fmt.Fprintln(w, "ok")
+}
+
+var later = make(chan *http.Request, 1000)
+
+func worker() {
+	for req := range later {
+		time.Sleep(20 * time.Millisecond)
+		drain(client("via later", h1).Do(req))
+	}
 }
 
 func header() string {
@@ -543,6 +557,7 @@ func recurse(n int) byte {
 
 func main() {
 	plain, secure = serve(&http.Server{}, false), serve(&http.Server{}, true)
+	go worker()
 	say(map[string]map[string]string{"ports": {"plain": plain, "secure": secure}})
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
