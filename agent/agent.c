@@ -151,6 +151,7 @@ static int open_stages(struct agent *a)
 
 	check_attached(&a->checks, err, err ? NULL : attach_kernel(a->attach));
 	check_propagation(&a->checks, cfg, a->attach);
+	check_writing(&a->checks, cfg, a->attach);
 	if (!err &&
 	    (err = pool_new(&a->pool, cfg->batch_count, cfg->batch_spans, cfg->batch_bytes)) != 0)
 		log_error("agent: no memory for %u batches; batch.count, batch.spans and "

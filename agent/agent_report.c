@@ -69,7 +69,8 @@ static const char *reason_of(const char *labels, char *out, size_t size)
 static json_t *propagation_json(const struct agent *a)
 {
 	const struct propagate *p = attach_propagate(a->attach);
-	const char *off = propagate_off(p);
+	const char *off = propagate_off(p), *unwritten = propagate_write_off(p);
+	bool write = strcmp(a->cfg->propagation, "write") == 0;
 	json_t *absent = json_object();
 
 #define X(id, kind, family, labels, help)                                                          \
@@ -78,8 +79,9 @@ static json_t *propagation_json(const struct agent *a)
 				    json_integer((json_int_t)stat_get(id)));
 	KERNEL_STATS(X)
 #undef X
-	return json_pack("{s:s, s:b, s:s, s:I, s:o}", "mode", a->cfg->propagation, "works", !off,
-			 "reason", off && p ? off : "", "inserted",
+	return json_pack("{s:s, s:b, s:s, s:{s:b, s:s}, s:I, s:o}", "mode", a->cfg->propagation,
+			 "works", !off, "reason", off && p ? off : "", "write", "works", !unwritten,
+			 "reason", write && unwritten ? unwritten : "", "inserted",
 			 (json_int_t)stat_get(propagation_inserted), "absent", absent);
 }
 
@@ -183,6 +185,8 @@ static void collect(struct stats_page *page, void *arg)
 			put_feature(page, a->checks.v[i].name, a->checks.v[i].found);
 	if (!propagate_off(attach_propagate(a->attach))) /* else it is among the checks */
 		put_feature(page, "propagation", "");
+	if (!propagate_write_off(attach_propagate(a->attach)))
+		put_feature(page, "propagation_write", "");
 	lib_foreach (l) {
 		const char *why = attach_lib_disabled(a->attach, (size_t)(l - __start_libs));
 

@@ -99,7 +99,7 @@ void check_propagation(struct checks *out, const struct config *cfg, const struc
 			  "requests of traced programs go out without a traceparent: who gets them "
 			  "begins a trace of its own",
 			  "see what was found; CAP_NET_ADMIN is added by the chart's "
-			  "config.propagation: headers");
+			  "config.propagation: headers, and write");
 
 	if (!wanted)
 		(void)snprintf(row->found, sizeof(row->found), "off (propagation)");
@@ -112,6 +112,23 @@ void check_propagation(struct checks *out, const struct config *cfg, const struc
 				       ? "; this kernel's FIONREAD says 0 on sockets of traced "
 					 "programs: Go never asks, C code in them might"
 				       : "");
+}
+
+void check_writing(struct checks *out, const struct config *cfg, const struct attach *a)
+{
+	bool wanted = strcmp(cfg->propagation, "write") == 0;
+	const struct propagate *p = a && wanted ? attach_propagate(a) : NULL;
+	const char *off = p ? propagate_write_off(p) : "not tried";
+	struct check *row;
+
+	if (!wanted)
+		return;
+	row = check_add(out, "propagation_write", off ? CHECK_DEGRADED : CHECK_OK,
+			"requests over TLS, of HTTP/2 and of gRPC go out without a traceparent",
+			"see what was found; CAP_SYS_ADMIN is added by the chart's "
+			"config.propagation: write, lockdown is the node's own");
+	(void)snprintf(row->found, sizeof(row->found), "%s",
+		       off ? off : "works: the kernel lets programs' memory be written");
 }
 
 static void print_table(const struct checks *c)
@@ -145,6 +162,7 @@ static void run(struct checks *c, const struct config *cfg)
 	err = attach_open(&attach, cfg);
 	check_attached(c, err, err ? NULL : attach_kernel(attach));
 	check_propagation(c, cfg, attach);
+	check_writing(c, cfg, attach);
 	attach_close(&attach);
 	check_network(c, cfg);
 }

@@ -43,6 +43,8 @@ void check_attached(struct checks *out, int err, const struct attach_kernel *k);
 /* Adds whether traceparents can be put into what traced programs send. a may be NULL: attach_open()
  * has failed. */
 void check_propagation(struct checks *out, const struct config *cfg, const struct attach *a);
+/* Whether programs' memory may be written, where that is asked for. */
+void check_writing(struct checks *out, const struct config *cfg, const struct attach *a);
 /* Adds one real request to the kubelet and to the collector, within their time-outs. */
 void check_network(struct checks *out, const struct config *cfg);
 /* Adds a row; cost and todo count where the state is DEGRADED or MISSING. */

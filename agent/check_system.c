@@ -10,34 +10,42 @@
 #include <sys/resource.h>
 #include <sys/utsname.h>
 
+#define CAP_ID_SYS_ADMIN 21
+
 struct capability {
-	unsigned id;
 	const char *name;
-	bool implied;     /* by SYS_ADMIN */
-	bool propagation; /* needed for that alone */
-	enum check_state lack;
+	const char *mode; /* of propagation, needed for that alone; "headers": write as well */
 	const char *cost;
+	enum check_state lack;
+	unsigned id;
+	bool implied; /* by SYS_ADMIN */
 };
 
 /* Values of linux/capability.h; older libraries do not know the newest names. */
 static const struct capability capabilities[] = {
-	{ 39, "CAP_BPF", true, false, CHECK_MISSING,
-	  "no BPF program can be loaded: nothing is traced" },
-	{ 38, "CAP_PERFMON", true, false, CHECK_MISSING,
-	  "probes cannot read the traced programs' memory: nothing is traced" },
-	{ 19, "CAP_SYS_PTRACE", false, false, CHECK_MISSING,
+	{ "CAP_BPF", NULL, "no BPF program can be loaded: nothing is traced", CHECK_MISSING, 39,
+	  true },
+	{ "CAP_PERFMON", NULL, "probes cannot read the traced programs' memory: nothing is traced",
+	  CHECK_MISSING, 38, true },
+	{ "CAP_SYS_PTRACE", NULL,
 	  "executables of other users' processes can neither be read nor probed: only the agent's "
-	  "own user's, if any, are traced" },
-	{ 2, "CAP_DAC_READ_SEARCH", false, false, CHECK_DEGRADED,
+	  "own user's, if any, are traced",
+	  CHECK_MISSING, 19, false },
+	{ "CAP_DAC_READ_SEARCH", NULL,
 	  "programs whose file only their owner may read are not traced, and OTEL_SERVICE_NAME and "
 	  "OTEL_RESOURCE_ATTRIBUTES of "
-	  "traced programs are not read" },
-	{ 12, "CAP_NET_ADMIN", true, true, CHECK_DEGRADED,
-	  "propagation does not work: the kernel does not let us watch sockets" },
+	  "traced programs are not read",
+	  CHECK_DEGRADED, 2, false },
+	{ "CAP_NET_ADMIN", "headers",
+	  "propagation does not work: the kernel does not let us watch sockets", CHECK_DEGRADED, 12,
+	  true },
+	{ "CAP_SYS_ADMIN", "write",
+	  "propagation does no more than `headers`: the kernel does not let us write into "
+	  "programs' memory",
+	  CHECK_DEGRADED, CAP_ID_SYS_ADMIN, false },
 };
 
-#define CAP_ID_SYS_ADMIN 21
-#define DENIALS_ASKED    256 /* processes that are looked at: enough to see a profile at work */
+#define DENIALS_ASKED 256 /* processes that are looked at: enough to see a profile at work */
 
 /* The first line of a file, "" when it cannot be read. errno is what open() or read() said, 0 on
  * success. */
@@ -65,9 +73,13 @@ static bool has_capability(unsigned id)
 	return capng_have_capability(CAPNG_EFFECTIVE, id) == 1;
 }
 
+static bool is_asked_for(const char *mode, const struct config *cfg)
+{
+	return strcmp(cfg->propagation, "write") == 0 || strcmp(cfg->propagation, mode) == 0;
+}
+
 static void check_capabilities(struct checks *out, const struct config *cfg)
 {
-	bool propagation = strcmp(cfg->propagation, "off") != 0;
 	bool known = capng_get_caps_process() == 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(capabilities); i++) {
@@ -76,7 +88,7 @@ static void check_capabilities(struct checks *out, const struct config *cfg)
 		bool implied = known && c->implied && has_capability(CAP_ID_SYS_ADMIN);
 		struct check *row;
 
-		if (c->propagation && !propagation)
+		if (c->mode && !is_asked_for(c->mode, cfg))
 			continue;
 		row = check_add(out, c->name, held || implied ? CHECK_OK : c->lack, c->cost,
 				"grant it: securityContext.capabilities.add of the container, or "

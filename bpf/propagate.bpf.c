@@ -348,37 +348,12 @@ static __always_inline int is_announced(struct sk_msg_md *msg, const struct prop
 	return 1;
 }
 
-static __always_inline char hex(__u8 n)
+/* Apart, for its own frame. */
+static __noinline int make_line(struct traceparent_text *t, const struct propagate_pending *p)
 {
-	return n < 10 ? '0' + n : 'a' - 10 + n;
-}
-
-static __always_inline void put_hex(char *to, const __u8 *bytes, int n)
-{
-	for (int i = 0; i < n; i++) {
-		to[2 * i] = hex(bytes[i] >> 4);
-		to[2 * i + 1] = hex(bytes[i] & 15);
-	}
-}
-
-/* On the heap of maps would be another buffer to claim: 72 bytes of stack are enough. */
-struct line {
-	char text[72] __attribute__((aligned(8)));
-};
-
-static __noinline int make_line(struct line *l, const struct propagate_pending *p)
-{
-	if (!l || !p)
+	if (!t || !p)
 		return 0;
-	__builtin_memcpy(l->text, "traceparent: 00-", 16);
-	put_hex(l->text + 16, p->trace_id, 16);
-	l->text[48] = '-';
-	put_hex(l->text + 49, p->span_id, 8);
-	l->text[65] = '-';
-	l->text[66] = '0';
-	l->text[67] = p->sampled ? '1' : '0';
-	l->text[68] = '\r';
-	l->text[69] = '\n';
+	traceparent_line(t, p->trace_id, p->span_id, p->sampled);
 	return 0;
 }
 
@@ -386,7 +361,7 @@ static __noinline int make_line(struct line *l, const struct propagate_pending *
 static __always_inline int insert(struct sk_msg_md *msg, const struct propagate_pending *p)
 {
 	struct scan scan = { .msg = msg };
-	struct line line = {};
+	struct traceparent_text line = {};
 	__u32 want = msg->size < SCAN_MAX ? msg->size : SCAN_MAX, at;
 	__u8 *d = msg->data, *end = msg->data_end;
 
@@ -425,7 +400,7 @@ static __always_inline int insert(struct sk_msg_md *msg, const struct propagate_
 	d += at & (JOIN_MAX - 1);
 	if (d + PROPAGATE_LINE > end) /* cannot be: all of it was pulled */
 		return SK_DROP;
-	__builtin_memcpy(d, line.text, PROPAGATE_LINE);
+	__builtin_memcpy(d, line.bytes, PROPAGATE_LINE);
 	count(propagation_inserted);
 	return SK_PASS;
 }

@@ -4,6 +4,8 @@
 #pragma once
 #include <linux/types.h>
 
+#include "traceparent_text.h"
+
 /* A connection as the traced process sees it: slot and generation name the process, so 127.0.0.1 of
  * one pod is not that of another. Also the key of a hash map that begins with the slot: its entries
  * go with the process. */
@@ -42,8 +44,7 @@ struct propagate_socket {
 	__u32 peer[4];     /* as in the key */
 };
 
-/* "traceparent: 00-<32>-<16>-01\r\n" */
-#define PROPAGATE_LINE 70
+#define PROPAGATE_LINE TRACEPARENT_LINE
 
 static inline __attribute__((always_inline)) __u64 propagate_seal(const struct propagate_pending *p)
 {

@@ -35,7 +35,7 @@
 	X(propagation_inserted, COUNTER, "propagation_inserted_total", "",                         \
 	  "Requests that a traceparent was put into")                                              \
 	X(propagation_own, COUNTER, "propagation_absent_total", "reason=\"own_header\"",           \
-	  "Requests of HTTP/1 that no traceparent was put into, by reason")                        \
+	  "Requests that no traceparent was put into, by reason")                                  \
 	X(propagation_no_span, COUNTER, "propagation_absent_total", "reason=\"no_span\"", "")      \
 	X(propagation_tls, COUNTER, "propagation_absent_total", "reason=\"tls\"", "")              \
 	X(propagation_connection, COUNTER, "propagation_absent_total", "reason=\"connection\"",    \
@@ -50,6 +50,9 @@
 	X(propagation_busy, COUNTER, "propagation_absent_total", "reason=\"in_flight\"", "")       \
 	X(propagation_long_line, COUNTER, "propagation_absent_total", "reason=\"long_line\"", "")  \
 	X(propagation_kernel, COUNTER, "propagation_absent_total", "reason=\"kernel\"", "")        \
+	X(propagation_no_space, COUNTER, "propagation_absent_total", "reason=\"no_space\"", "")    \
+	X(propagation_unwritable, COUNTER, "propagation_absent_total", "reason=\"unwritable\"",    \
+	  "")                                                                                      \
 	X(propagation_socket, COUNTER, "propagation_sockets_refused_total", "",                    \
 	  "Connections of traced processes that the kernel did not let into the socket map")
 

@@ -77,7 +77,7 @@
 	X(SIZE, ring_size, "ring.size", "", "1MiB", "4KiB-1GiB", "kernel ring for events; rounded up to a power of two") \
 	X(SIZE, ring_wakeup, "ring.wakeup", "", "64KiB", "0-512MiB", "waiting bytes at which the kernel wakes the agent") \
 	X(DURATION, ring_interval, "ring.interval", "", "100ms", "1ms-10s", "how often the ring is drained while there is traffic") \
-	X(ENUM, propagation, "propagation", "", "off", "off headers", "whether requests that traced programs send are given a traceparent; headers: plaintext HTTP/1, needs CAP_NET_ADMIN") \
+	X(ENUM, propagation, "propagation", "", "off", "off headers write", "whether requests that traced programs send are given a traceparent; headers: plaintext HTTP/1, needs CAP_NET_ADMIN; write: TLS, HTTP/2 and gRPC as well, by writing into the programs' memory, needs CAP_SYS_ADMIN and a kernel without lockdown") \
 	X(UINT, targets_max, "targets.max", "", "256", "1-65535", "most processes traced at a time") \
 	X(UINT, operations_max, "operations.max", "", "8192", "16-1048576", "most open connections and requests remembered in the kernel, per library") \
 	X(UINT, operations_max_per_process, "operations.max_per_process", "", "4096", "1-1048576", "most of them of one process, so that one with thousands of idle connections leaves room for others") \

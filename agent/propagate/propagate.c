@@ -169,6 +169,7 @@ int propagate_open(struct propagate **out, const struct config *cfg, int counter
 			return -ENOMEM;
 		p->cfg = cfg;
 		p->counters = counters;
+		propagate_try_write(p);
 		if (load(p) == 0 && attach(p) == 0 && propagate_try(p) == 0)
 			log_debug("propagation: works");
 	}
@@ -191,6 +192,13 @@ const char *propagate_off(const struct propagate *p)
 	if (!p)
 		return "propagation is off";
 	return *p->why ? p->why : NULL;
+}
+
+const char *propagate_write_off(const struct propagate *p)
+{
+	if (!p)
+		return "propagation is off";
+	return *p->why_write ? p->why_write : NULL;
 }
 
 const struct propagate_kernel *propagate_kernel(const struct propagate *p)

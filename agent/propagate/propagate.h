@@ -28,6 +28,8 @@ int propagate_open(struct propagate **out, const struct config *cfg, int counter
 void propagate_close(struct propagate **p);
 /* Why nothing is inserted, one sentence, or NULL: it works. NULL for p: nobody asked for it. */
 const char *propagate_off(const struct propagate *p);
+/* The same of what is written into programs' memory, `propagation: write`. */
+const char *propagate_write_off(const struct propagate *p);
 const struct propagate_kernel *propagate_kernel(const struct propagate *p);
 /* The map that libraries hand over through, or NULL: propagation does not work. */
 const struct bpf_map *propagate_pending(const struct propagate *p);

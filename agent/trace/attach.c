@@ -91,7 +91,7 @@ static bool ready(struct attach *a, size_t i)
 		return false;
 	if (a->libs[i].object)
 		return true;
-	err = library_load(&a->libs[i], lib, i, &a->core, a->cfg, &why);
+	err = library_load(&a->libs[i], lib, i, &a->core, a->cfg, attach_features(a), &why);
 	if (!err) {
 		stat_set(bpf_memory, attach_memory(a));
 		if (a->again[i])
@@ -206,7 +206,8 @@ const char *attach_lib_disabled(const struct attach *a, size_t lib)
 
 uint32_t attach_features(const struct attach *a)
 {
-	return propagate_off(a->propagate) ? 0 : FEATURE_PROPAGATION;
+	return (propagate_off(a->propagate) ? 0 : FEATURE_PROPAGATION) |
+	       (propagate_write_off(a->propagate) ? 0 : FEATURE_WRITE);
 }
 
 const struct propagate *attach_propagate(const struct attach *a)

@@ -61,6 +61,10 @@ struct go_field {
 /* What the agent can be asked for that costs hits: a part may exist for one of them alone, and its
  * probes are attached only where the feature is on. */
 #define FEATURE_PROPAGATION 0x01 /* outbound trace context: agent/propagate/ */
+#define FEATURE_WRITE                                                                              \
+	0x02 /* the same, by bpf_probe_write_user(): programs that only parts with this feature    \
+	      * name are not even loaded where it is off, as the kernel would refuse them          \
+	      */
 
 /* What a library can do in a binary, whole or not at all: if one of its probes or fields is
  * missing, the part is off, and the reason and `lost` are reported. A probe is attached when one
@@ -129,6 +133,8 @@ struct lib {
 	size_t nprobes;  /* <= LIB_PROBES_MAX */
 	const struct go_field *fields;
 	size_t nfields; /* <= GO_FIELDS_MAX; GO_RUNTIME_FIELDS first */
+	uint64_t alone; /* bit n: fields[n] is read by itself and not in a copy of its struct, so
+			   that it may lie beyond GO_STRUCT_MAX */
 	const struct go_part *parts;
 	size_t nparts;
 	size_t event_size; /* shortest event that decode() may be given */

@@ -42,7 +42,7 @@ static void set_constant(struct bpf_object *object, const char *name, uint64_t v
 
 /* Shared maps are core's, by name; sizes are the configuration's. */
 static int prepare_maps(struct bpf_object *object, const struct core *core,
-			const struct config *cfg)
+			const struct config *cfg, uint32_t features)
 {
 	struct bpf_map *map;
 	int err = 0;
@@ -59,12 +59,55 @@ static int prepare_maps(struct bpf_object *object, const struct core *core,
 			err = bpf_map__set_max_entries(map, cfg->targets_max);
 		else if (strcmp(name, "exits") == 0)
 			err = bpf_map__set_max_entries(map, cfg->targets_max * EXITS_EACH);
-		else if (keyed_is_ops(map))
+		else if (keyed_is_ops(map) ||
+			 (strcmp(name, "writes") == 0 && features & FEATURE_WRITE))
 			err = bpf_map__set_max_entries(map, cfg->operations_max);
 		if (err)
 			return err;
 	}
 	return 0;
+}
+
+/* A part that may be whole names it, or no part does. */
+static bool is_needed(const struct lib *lib, size_t probe, uint32_t features)
+{
+	bool named = false;
+
+	for (size_t i = 0; i < lib->nparts; i++) {
+		if (!(lib->parts[i].probes >> probe & 1))
+			continue;
+		named = true;
+		if (!(lib->parts[i].feature & ~features))
+			return true;
+	}
+	return !named;
+}
+
+static bool runs(const struct go_probe *probe, const char *program)
+{
+	const char *leave = go_probe_leave(probe);
+
+	return (probe->enter && strcmp(probe->enter, program) == 0) ||
+	       (leave && strcmp(leave, program) == 0);
+}
+
+void library_leave_out(struct bpf_object *object, const struct lib *lib, uint32_t features)
+{
+	struct bpf_program *prog;
+
+	bpf_object__for_each_program(prog, object)
+	{
+		bool named = false, needed = false;
+
+		for (size_t i = 0; i < lib->nprobes; i++) {
+			if (!runs(&lib->probes[i], bpf_program__name(prog)))
+				continue;
+			named = true;
+			needed = needed || is_needed(lib, i, features);
+		}
+		if (named && !needed)
+			(void)bpf_program__set_autoload(prog, false);
+	}
 }
 
 /* The dispatcher's PROG_ARRAY takes programs of its own kind only. libbpf is asked for its attach
@@ -100,13 +143,15 @@ static int put_program(struct bpf_object *object, const char *name, int progs, s
 	return bpf_map_update_elem(progs, &at, &fd, BPF_ANY) ? -errno : 0;
 }
 
-static int put_programs(struct library *l, int progs, size_t idx)
+static int put_programs(struct library *l, int progs, size_t idx, uint32_t features)
 {
 	int err = 0;
 
 	for (size_t i = 0; i < l->lib->nprobes && !err; i++) {
 		const struct go_probe *probe = &l->lib->probes[i];
 
+		if (!is_needed(l->lib, i, features))
+			continue;
 		err = put_program(l->object, probe->enter, progs, idx, (uint8_t)i);
 		if (!err)
 			err = put_program(l->object, go_probe_leave(probe), progs, idx,
@@ -155,7 +200,7 @@ static void log_verdict(const struct lib *lib, const char *text)
 }
 
 static int open_and_load(struct library *l, const struct core *core, const struct config *cfg,
-			 char *verdict)
+			 uint32_t features, char *verdict)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = l->lib->name,
 		    .kernel_log_buf = verdict, .kernel_log_size = LOG_BYTES);
@@ -169,16 +214,17 @@ static int open_and_load(struct library *l, const struct core *core, const struc
 	set_constant(l->object, "wake_bytes", cfg->ring_wakeup);
 	set_constant(l->object, "share_max", cfg->operations_max_per_process);
 	prepare_programs(l->object);
-	err = prepare_maps(l->object, core, cfg);
+	library_leave_out(l->object, l->lib, features);
+	err = prepare_maps(l->object, core, cfg, features);
 	return err ? err : bpf_object__load(l->object);
 }
 
 int library_load(struct library *out, const struct lib *lib, size_t idx, const struct core *core,
-		 const struct config *cfg, const char **why)
+		 const struct config *cfg, uint32_t features, const char **why)
 {
 	struct library l = { .lib = lib, .slots = -1 };
 	auto_free char *verdict = calloc(1, LOG_BYTES);
-	int err = verdict ? open_and_load(&l, core, cfg, verdict) : -ENOMEM;
+	int err = verdict ? open_and_load(&l, core, cfg, features, verdict) : -ENOMEM;
 
 	*why = "the kernel refused its programs";
 	if (err && verdict)
@@ -188,7 +234,7 @@ int library_load(struct library *out, const struct lib *lib, size_t idx, const s
 		err = find_maps(&l, core);
 	}
 	if (!err)
-		err = put_programs(&l, core->progs, idx);
+		err = put_programs(&l, core->progs, idx, features);
 	if (err) {
 		library_close(&l);
 		return err;

@@ -22,10 +22,14 @@ struct library {
 	struct keyed keyed;     /* what the probes remember */
 };
 
-/* Loads the library's object and puts its programs behind the dispatcher at place idx. 0 or -errno,
- * *why a static sentence. Logs the verifier's last words at level debug. */
+/* Loads the library's object, as far as these FEATURE_* need it, and puts its programs behind the
+ * dispatcher at place idx. 0 or -errno, *why a static sentence. Logs the verifier's last words at
+ * level debug. */
 int library_load(struct library *out, const struct lib *lib, size_t idx, const struct core *core,
-		 const struct config *cfg, const char **why) must_check;
+		 const struct config *cfg, uint32_t features, const char **why) must_check;
+/* Programs of features that are off stay out of the kernel, which might not take them. Before the
+ * object is loaded. */
+void library_leave_out(struct bpf_object *object, const struct lib *lib, uint32_t features);
 void library_close(struct library *l);
 /* What the probes of a process that was loaded with that bias know of its SDK's spans (as linked,
  * from the plan) where it is used like that (SDK_*). */

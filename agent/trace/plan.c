@@ -123,10 +123,10 @@ static int resolve(struct plan *p, struct gobin *g, const struct sizes *s)
 bool plan_has_field(const struct plan_lib *l, size_t i)
 {
 	const struct gobin_field *f = &l->fields[i];
-	bool size = !l->lib->fields[i].field[0];
+	bool any = !l->lib->fields[i].field[0] || l->lib->alone >> i & 1;
 
 	return f->source != GOBIN_NOWHERE &&
-	       f->offset <= (size ? GO_ABSENT - 1 : GO_STRUCT_MAX - 16);
+	       f->offset <= (any ? GO_ABSENT - 1 : GO_STRUCT_MAX - 16);
 }
 
 /* What can be said without looking for RETs. */
@@ -371,7 +371,9 @@ enum plan_serves plan_serves(const struct plan_lib *p)
 
 static const char *feature_name(uint32_t feature)
 {
-	return feature & FEATURE_PROPAGATION ? "propagation" : "a feature";
+	if (feature & FEATURE_PROPAGATION)
+		return "propagation";
+	return feature & FEATURE_WRITE ? "writing into programs (propagation)" : "a feature";
 }
 
 const char *plan_missing(const struct plan_lib *p, size_t part, char *buf, size_t size)

@@ -143,7 +143,7 @@ def test_the_schema_has_every_option_of_the_agent():
     {"config": {"nonsense": 1}},
     {"config": {"kubelet": {"tls": {"mode": "none"}}}},
     {"config": {"log": {"level": "loud"}}},
-    {"config": {"propagation": "write"}},
+    {"config": {"propagation": "writes"}},
     {"config": {"otlp": {"timeout": "soon"}}},
     {"config": {"batch": {"spans": 0}}},
     {"config": {"admin": {"port": 0}}},
@@ -190,8 +190,8 @@ def test_the_agent_gets_four_capabilities_and_nothing_else():
     assert security["readOnlyRootFilesystem"] is True and security["runAsUser"] == 0
 
 
-@pytest.mark.parametrize("mode,more", [("headers", ["NET_ADMIN"]), ("off", []), (False, [])], ids=str)
-def test_propagation_adds_one_capability_and_only_when_asked_for(tmp_path, mode, more):
+@pytest.mark.parametrize("mode,more", [("headers", ["NET_ADMIN"]), ("write", ["NET_ADMIN", "SYS_ADMIN"]), ("off", []), (False, [])], ids=str)
+def test_propagation_adds_the_capabilities_that_it_needs_and_only_when_asked_for(tmp_path, mode, more):
     """An unquoted off is a boolean to YAML: the agent is given the word."""
     values = {"config": {"propagation": mode}}
     text = rendered(tmp_path, values)
@@ -200,6 +200,7 @@ def test_propagation_adds_one_capability_and_only_when_asked_for(tmp_path, mode,
     file = one(text, "ConfigMap")["data"]["config.yaml"]
     assert f"propagation: {mode or 'off'}" in file.replace('"', "").replace("'", ""), file
     assert ("NET_ADMIN" in notes(tmp_path, values)) == bool(more)
+    assert ("SYS_ADMIN" in notes(tmp_path, values)) == ("SYS_ADMIN" in more)
 
 
 def test_the_cluster_role_is_nodes_pods_unless_asked():

@@ -480,3 +480,34 @@ Test(propagate, off_is_no_object_and_a_reason)
 	cr_assert_str_eq(propagate_off(none), "propagation is off");
 	cr_assert_null(propagate_pending(none));
 }
+
+/* Whatever this kernel says, the agent knows it before it loads a program that writes. */
+Test(propagate, whether_memory_may_be_written_is_tried_and_told)
+{
+	char *argv[] = { "agent", "--propagation=write" };
+	struct config *asking = NULL;
+	char lockdown[128] = "";
+	FILE *f = fopen("/sys/kernel/security/lockdown", "re");
+	struct propagate *writes = NULL;
+	const char *off;
+
+	if (f) {
+		(void)!fgets(lockdown, sizeof(lockdown), f);
+		(void)fclose(f);
+	}
+	cr_assert_str_eq(propagate_write_off(propagate), "not asked for");
+	propagate_close(&propagate);
+	cr_assert_eq(config_load(&asking, ARRAY_SIZE(argv), argv, NULL), 0);
+	cr_assert_eq(propagate_open(&writes, asking, counters), 0);
+	off = propagate_write_off(writes);
+	cr_assert_null(propagate_off(writes), "headers work all the same: %s",
+		       propagate_off(writes));
+	if (strstr(lockdown, "[integrity]"))
+		cr_assert_str_eq(off, "the kernel refuses to write into programs' memory: "
+				      "lockdown is integrity");
+	else if (strstr(lockdown, "[none]"))
+		cr_assert_null(off, "%s", off);
+	propagate_close(&writes);
+	config_free(&asking);
+	cr_assert_str_eq(propagate_write_off(NULL), "propagation is off");
+}

@@ -1,4 +1,5 @@
 #include "bpf/traceparent.h"
+#include "bpf/traceparent_text.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -90,4 +91,30 @@ Test(traceparent, what_is_refused_leaves_the_event_alone)
 
 	cr_assert_eq(parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333g-01"), -1);
 	cr_assert(memcmp(&ev, &zero, sizeof(ev)) == 0);
+}
+
+static const __u8 trace_id[16] = { 0x0a, 0xf7, 0x65, 0x19, 0x16, 0xcd, 0x43, 0xdd,
+				   0x84, 0x48, 0xeb, 0x21, 0x1c, 0x80, 0x31, 0x9c };
+static const __u8 span_id[8] = { 0xb7, 0xad, 0x6b, 0x71, 0x69, 0x20, 0x33, 0x31 };
+
+Test(traceparent, a_line_of_http1_ends_as_lines_do)
+{
+	static const char want[] =
+		"traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n";
+	struct traceparent_text text = { 0 };
+
+	traceparent_line(&text, trace_id, span_id, 1);
+	cr_assert_eq(sizeof(want) - 1, TRACEPARENT_LINE);
+	cr_assert_arr_eq(text.bytes, want, TRACEPARENT_LINE);
+}
+
+Test(traceparent, a_field_of_hpack_is_a_literal_that_changes_no_table)
+{
+	static const char want[] = "\0\x0btraceparent\x37"
+				   "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+	struct traceparent_text text = { 0 };
+
+	traceparent_field(&text, trace_id, span_id, 0);
+	cr_assert_eq(sizeof(want) - 1, TRACEPARENT_FIELD);
+	cr_assert_arr_eq(text.bytes, want, TRACEPARENT_FIELD);
 }

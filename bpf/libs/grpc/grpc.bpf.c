@@ -4,6 +4,7 @@
  * more. */
 #include "metadata.bpf.h"
 #include "op.bpf.h"
+#include "write.bpf.h"
 
 /* ---- servers ---- */
 
@@ -267,8 +268,10 @@ static __always_inline void client_begin(struct pt_regs *ctx, const struct go_sl
 		count(ops_unreadable);
 		return;
 	}
-	if (!go_u8(&b->cs, s->at[F_CS_FIRST]))
+	if (!go_u8(&b->cs, s->at[F_CS_FIRST])) {
+		write_attempt(b, s, bpf_map_lookup_elem(&grpc_client_ops, &b->k), GO_G(ctx));
 		return;
+	}
 	if (op_make(b, GRPC_OF_CLIENT))
 		return;
 	op = bpf_map_lookup_elem(&grpc_client_ops, &b->k);
@@ -291,6 +294,7 @@ static __always_inline void client_begin(struct pt_regs *ctx, const struct go_sl
 		op->active = OP_ENTERED;
 		go_enter(&op->ev, &b->g, &op->entered);
 	}
+	write_attempt(b, s, op, GO_G(ctx));
 }
 
 /* func (cs *clientStream) newAttemptLocked(...): called for the first time, with all that a call

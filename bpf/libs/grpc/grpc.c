@@ -11,7 +11,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 
-enum { SERVER, CLIENT, STATUS, HANDLER_STATUS, FINISH, FAILED };
+enum { SERVER, CLIENT, STATUS, HANDLER_STATUS, FINISH, FAILED, FIELDS, HEADERS, FRAME };
 
 static const struct go_probe probes[] = {
 	[SERVER] = { .name = "server begin",
@@ -35,6 +35,17 @@ static const struct go_probe probes[] = {
 		     .symbols = SYMBOLS("google.golang.org/grpc.(*clientStream).retryLocked"),
 		     .leave = "grpc_client_failed",
 		     .results = 2 },
+	[FIELDS] = { .name = "client header fields",
+		     .symbols = SYMBOLS(GRPC_T "(*http2Client).NewStream"),
+		     .returned = "grpc_write_fields",
+		     .callees = SYMBOLS(GRPC_T "(*http2Client).createHeaderFields"),
+		     .kept = GO_RESULT(1) },
+	[HEADERS] = { .name = "write header fields",
+		      .symbols = SYMBOLS(GRPC_T "(*loopyWriter).writeHeader"),
+		      .enter = "grpc_write_headers" },
+	[FRAME] = { .name = "write headers frame",
+		    .symbols = SYMBOLS("golang.org/x/net/http2.(*Framer).WriteHeaders"),
+		    .enter = "grpc_write_frame" },
 };
 
 #define X(id, t, f) [F_##id] = { .type = (t), .field = (f) },
@@ -69,6 +80,11 @@ static const struct go_part parts[] = {
 	  .probes = P(CLIENT) | P(FINISH) | P(FAILED),
 	  .fields = CLIENT_FIELDS,
 	  .lost = "no spans of gRPC calls that found no connection" },
+	{ .name = "client traceparent",
+	  .probes = P(CLIENT) | P(FINISH) | P(FIELDS) | P(HEADERS) | P(FRAME),
+	  .fields = CLIENT_FIELDS | F(LOOPY_FRAMER) | F(FRAMER_FR) | F(H2_FRAMER_W) | F(BUF_OFFSET),
+	  .lost = "gRPC calls go out without a traceparent",
+	  .feature = FEATURE_WRITE },
 };
 
 static const char *const code_names[] = {

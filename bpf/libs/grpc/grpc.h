@@ -49,11 +49,21 @@
 	X(CC_TARGET, "google.golang.org/grpc.ClientConn", "target")                                \
 	X(DESC_SERVER_STREAMS, "google.golang.org/grpc.StreamDesc", "ServerStreams")               \
 	X(DESC_CLIENT_STREAMS, "google.golang.org/grpc.StreamDesc", "ClientStreams")               \
-	X(CLIENT_REMOTE, GRPC_T "http2Client", "remoteAddr")
+	X(CLIENT_REMOTE, GRPC_T "http2Client", "remoteAddr")                                       \
+	/* outbound trace context */                                                               \
+	X(LOOPY_FRAMER, GRPC_T "loopyWriter", "framer")                                            \
+	X(FRAMER_FR, GRPC_T "framer", "fr")                                                        \
+	X(H2_FRAMER_W, "golang.org/x/net/http2.Framer", "w")                                       \
+	X(BUF_BUF, GRPC_T "bufWriter", "buf")          /* a []byte; since 1.85: */                 \
+	X(BUF_HANDLE, GRPC_T "bufWriter", "bufHandle") /* a *[]byte */                             \
+	X(BUF_OFFSET, GRPC_T "bufWriter", "offset")
 
 #define X(id, type, field) F_##id,
 enum grpc_field { GRPC_FIELDS(X) GRPC_NFIELDS };
 #undef X
+
+/* go_slot.parts: clients put a traceparent onto the wire. */
+#define GRPC_PART_WRITE 0x10
 
 /* Longest strings that are sent. */
 #define GRPC_PEER_MAX   64

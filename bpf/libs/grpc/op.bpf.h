@@ -5,6 +5,8 @@
 #include "go.h"
 #include "go_exit.bpf.h"
 #include "go_header.bpf.h"
+#include "go_type.bpf.h"
+#include "go_write.bpf.h"
 #include "grpc.h"
 #include "own.bpf.h"
 
@@ -65,6 +67,8 @@ struct scratch {
 	struct go_g g;
 	struct go_results results;
 	struct event own; /* ids that the program itself sends */
+	struct write_ids ids;
+	struct go_type_name name;
 	struct go_buf cs, group;
 	struct header_found found;
 	struct grpc_event rec;

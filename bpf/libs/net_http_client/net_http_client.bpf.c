@@ -7,6 +7,7 @@
 #include "go_exit.bpf.h"
 #include "go_header.bpf.h"
 #include "go_type.bpf.h"
+#include "go_write.bpf.h"
 #include "own.bpf.h"
 
 /* One call, from its begin to its end: both on one goroutine. Transports may call each other (a
@@ -42,6 +43,7 @@ struct scratch {
 	struct go_g g;
 	struct op_key key;
 	struct go_random random;
+	struct write_ids ids;
 	struct event own; /* trace_id and parent_id are those of the program's own header */
 	struct net_http_client_event rec;
 	char data[NET_HTTP_CLIENT_DATA_MAX + 7] __attribute__((aligned(8)));
@@ -395,3 +397,4 @@ int net_http_client_end(struct pt_regs *ctx)
 }
 
 #include "send.bpf.h"
+#include "write.bpf.h"

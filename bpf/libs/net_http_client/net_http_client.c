@@ -8,7 +8,19 @@
 #include "trace/span.h"
 #include "trace/text.h"
 
-enum { CALL, XNET_CALL, SEND, CONN_CALL };
+enum {
+	CALL,
+	XNET_CALL,
+	SEND,
+	CONN_CALL,
+	BUFFER,
+	H2_CALL,
+	H2_STREAM,
+	H2_FRAME,
+	XNET_H2_CALL,
+	XNET_H2_STREAM,
+	XNET_H2_FRAME
+};
 
 static const struct go_probe probes[] = {
 	[CALL] = { .name = "call",
@@ -30,6 +42,33 @@ static const struct go_probe probes[] = {
 			.enter = "net_http_client_begin",
 			.leave = "net_http_client_end",
 			.results = 3 },
+	[BUFFER] = { .name = "write headers http/1",
+		     .symbols = SYMBOLS("net/http.(*transferWriter).writeHeader"),
+		     .enter = "net_http_client_buffer" },
+	[H2_CALL] = { .name = "send http/2",
+		      .symbols = SYMBOLS(NET_HTTP_H2 "(*ClientConn).roundTrip",   /* Go >= 1.27 */
+					 "net/http.(*http2ClientConn).roundTrip", /* >= 1.23 */
+					 "net/http.(*http2ClientConn).RoundTrip"),
+		      .enter = "net_http_client_h2_call" },
+	[H2_STREAM] = { .name = "stream http/2",
+			.symbols = SYMBOLS(NET_HTTP_H2 "(*clientStream).encodeAndWriteHeaders",
+					   "net/http.(*http2clientStream).encodeAndWriteHeaders"),
+			.enter = "net_http_client_h2_stream" },
+	[H2_FRAME] = { .name = "write headers http/2",
+		       .symbols = SYMBOLS(NET_HTTP_H2 "(*Framer).WriteHeaders",
+					  "net/http.(*http2Framer).WriteHeaders"),
+		       .enter = "net_http_client_h2_frame" },
+	[XNET_H2_CALL] = { .name = "send x/net http/2",
+			   .symbols = SYMBOLS("golang.org/x/net/http2.(*ClientConn).roundTrip",
+					      "golang.org/x/net/http2.(*ClientConn).RoundTrip"),
+			   .enter = "net_http_client_xnet_h2_call" },
+	[XNET_H2_STREAM] = { .name = "stream x/net http/2",
+			     .symbols = SYMBOLS("golang.org/x/net/"
+						"http2.(*clientStream).encodeAndWriteHeaders"),
+			     .enter = "net_http_client_xnet_h2_stream" },
+	[XNET_H2_FRAME] = { .name = "write headers x/net http/2",
+			    .symbols = SYMBOLS("golang.org/x/net/http2.(*Framer).WriteHeaders"),
+			    .enter = "net_http_client_xnet_h2_frame" },
 };
 
 #define X(id, t, f) [F_##id] = { .type = (t), .field = (f) },
@@ -44,6 +83,11 @@ static const struct go_field fields[] = { NET_HTTP_CLIENT_FIELDS(X) };
 	 F(RESP_MAJOR) | F(RESP_MINOR) | F(RESP_LENGTH) | F(RESP_REQUEST) | F(URL_SIZE) |          \
 	 F(URL_SCHEME) | F(URL_OPAQUE) | F(URL_USER) | F(URL_HOST) | F(URL_PATH) |                 \
 	 F(URL_RAW_PATH) | F(URL_QUERY))
+
+#define H2_CONN (F(H2_CC_FRAMER) | F(H2_CC_LIMIT) | F(H2_CS_CC) | F(H2_CS_ID) | F(H2_FRAMER_W))
+#define XNET_CONN                                                                                  \
+	(F(XNET_CC_FRAMER) | F(XNET_CC_LIMIT) | F(XNET_CS_CC) | F(XNET_CS_ID) | F(XNET_FRAMER_W))
+#define BUFIO (F(BUFIO_ERR) | F(BUFIO_BUF) | F(BUFIO_N) | F(BUFIO_WR))
 
 static const struct go_part parts[] = {
 	{ .name = "client",
@@ -64,6 +108,21 @@ static const struct go_part parts[] = {
 	  .probes = P(CONN_CALL),
 	  .fields = COMMON,
 	  .lost = "no spans of requests that the program sends by net/http.ClientConn" },
+	{ .name = "client traceparent (http/1, tls)",
+	  .probes = P(CALL) | P(SEND) | P(BUFFER),
+	  .fields = COMMON | BUFIO | F(PCONN_CONN) | F(PCONN_BW) | F(TREQ_REQUEST),
+	  .lost = "requests over TLS go out without a traceparent",
+	  .feature = FEATURE_WRITE },
+	{ .name = "client traceparent (http/2)",
+	  .probes = P(CALL) | P(H2_CALL) | P(H2_STREAM) | P(H2_FRAME),
+	  .fields = COMMON | BUFIO | F(H2_REQ_HEADER) | H2_CONN,
+	  .lost = "requests of HTTP/2 go out without a traceparent",
+	  .feature = FEATURE_WRITE },
+	{ .name = "client traceparent (http/2, golang.org/x/net)",
+	  .probes = P(XNET_CALL) | P(XNET_H2_CALL) | P(XNET_H2_STREAM) | P(XNET_H2_FRAME),
+	  .fields = COMMON | BUFIO | F(XNET_OWN) | XNET_CONN,
+	  .lost = "requests of golang.org/x/net/http2 go out without a traceparent",
+	  .feature = FEATURE_WRITE },
 };
 
 /* The strings of a record, in the order in which they lie in it. */
@@ -272,6 +331,7 @@ static const struct lib net_http_client = {
 	.nprobes = ARRAY_SIZE(probes),
 	.fields = fields,
 	.nfields = ARRAY_SIZE(fields),
+	.alone = H2_CONN | XNET_CONN | F(PCONN_BW) | F(PCONN_CONN),
 	.parts = parts,
 	.nparts = ARRAY_SIZE(parts),
 	.event_size = sizeof(struct net_http_client_event),

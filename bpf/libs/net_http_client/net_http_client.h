@@ -4,6 +4,8 @@
 #pragma once
 #include "bpf/event.h"
 
+#define NET_HTTP_H2 "net/http/internal/http2."
+
 #define NET_HTTP_CLIENT_FIELDS(X)                                                                  \
 	GO_RUNTIME_FIELDS(X)                                                                       \
 	X(REQ_SIZE, "net/http.Request", "")                                                        \
@@ -37,11 +39,33 @@
 	X(ADDR_PORT, "net.TCPAddr", "Port")                                                        \
 	X(OP_ERROR_ERR, "net.OpError", "Err")                                                      \
 	X(XNET_OWN, "golang.org/x/net/http2.ClientConn", "tlsState") /* it does not hand over to   \
-								    net/http */
+								    net/http */                    \
+	X(PCONN_BW, "net/http.persistConn", "bw")                                                  \
+	X(BUFIO_ERR, "bufio.Writer", "err")                                                        \
+	X(BUFIO_BUF, "bufio.Writer", "buf")                                                        \
+	X(BUFIO_N, "bufio.Writer", "n")                                                            \
+	X(BUFIO_WR, "bufio.Writer", "wr")                                                          \
+	/* HTTP/2, bundled; Go >= 1.27 first */                                                    \
+	X(H2_REQ_HEADER, NET_HTTP_H2 "ClientRequest|net/http.Request", "Header")                   \
+	X(H2_CC_FRAMER, NET_HTTP_H2 "ClientConn|net/http.http2ClientConn", "fr")                   \
+	X(H2_CC_LIMIT, NET_HTTP_H2 "ClientConn|net/http.http2ClientConn", "peerMaxHeaderListSize") \
+	X(H2_CS_CC, NET_HTTP_H2 "clientStream|net/http.http2clientStream", "cc")                   \
+	X(H2_CS_ID, NET_HTTP_H2 "clientStream|net/http.http2clientStream", "ID")                   \
+	X(H2_FRAMER_W, NET_HTTP_H2 "Framer|net/http.http2Framer", "w")                             \
+	/* and golang.org/x/net's */                                                               \
+	X(XNET_CC_FRAMER, "golang.org/x/net/http2.ClientConn", "fr")                               \
+	X(XNET_CC_LIMIT, "golang.org/x/net/http2.ClientConn", "peerMaxHeaderListSize")             \
+	X(XNET_CS_CC, "golang.org/x/net/http2.clientStream", "cc")                                 \
+	X(XNET_CS_ID, "golang.org/x/net/http2.clientStream", "ID")                                 \
+	X(XNET_FRAMER_W, "golang.org/x/net/http2.Framer", "w")
 
 #define X(id, type, field) F_##id,
 enum net_http_client_field { NET_HTTP_CLIENT_FIELDS(X) NET_HTTP_CLIENT_NFIELDS };
 #undef X
+
+/* go_slot.parts: by which ways a traceparent may go out. */
+#define NET_HTTP_CLIENT_PART_SOCKET 0x04
+#define NET_HTTP_CLIENT_PART_BUFFER 0x10
 
 /* Longest strings that are sent. */
 #define NET_HTTP_CLIENT_METHOD_MAX 32

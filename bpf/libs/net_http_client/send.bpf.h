@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "go_propagate.bpf.h"
+#include "go_write.bpf.h"
 
 static __always_inline int is_tcp_conn(const struct go_type_name *t)
 {
@@ -17,35 +18,41 @@ static __always_inline int is_tls_conn(const struct go_type_name *t)
 			  GO_TEXT8('n', 0, 0, 0, 0, 0, 0, 0), 0);
 }
 
-/* Names the socket of the *persistConn. 0, or -1: the request's bytes are not what is written to a
- * socket (TLS, a connection of the program's own making), counted. */
-GO_APART int send_socket(struct scratch *b, const struct go_slot *s, struct propagate_key *k,
-			 __u64 pc)
+/* By which way the request's headers may be reached. */
+#define SEND_NOT    0 /* counted */
+#define SEND_SOCKET 1 /* k names it */
+#define SEND_BUFFER                                                                                \
+	2 /* of the *persistConn: TLS, a connection of the program's own making, or                \
+	   * where sockets are not watched */
+
+GO_APART int send_way(struct scratch *b, const struct go_slot *s, struct propagate_key *k, __u64 pc)
 {
 	const struct go_socket_fields at = { s ? s->at[F_FD_LADDR] : 0, s ? s->at[F_FD_RADDR] : 0,
 					     s ? s->at[F_ADDR_IP] : 0, s ? s->at[F_ADDR_PORT] : 0 };
 	__u64 conn[2], fd, fields;
 
 	if (!b || !s || !k)
-		return -1;
+		return SEND_NOT;
 	if (go_read(conn, sizeof(conn), pc + s->at[F_PCONN_CONN]) ||
 	    go_type_name(&b->name, s, conn[0])) {
 		count(propagation_unreadable);
-		return -1;
+		return SEND_NOT;
 	}
-	if (!is_tcp_conn(&b->name)) {
+	if (!is_tcp_conn(&b->name) || !(s->parts & NET_HTTP_CLIENT_PART_SOCKET)) {
+		if (s->parts & NET_HTTP_CLIENT_PART_BUFFER)
+			return SEND_BUFFER;
 		if (is_tls_conn(&b->name))
 			count(propagation_tls);
 		else
 			count(propagation_connection);
-		return -1;
+		return SEND_NOT;
 	}
 	__builtin_memcpy(&fields, &at, sizeof(fields));
 	if (go_read(&fd, 8, conn[1]) || go_socket(k, fd, fields)) { /* TCPConn{conn{fd}} */
 		count(propagation_unreadable);
-		return -1;
+		return SEND_NOT;
 	}
-	return 0;
+	return SEND_SOCKET;
 }
 
 /* Whether the request has a traceparent of the program's own, in whatever case. 1, 0, or -1: it
@@ -65,37 +72,65 @@ GO_APART int send_is_own(struct scratch *b, const struct go_slot *s, __u64 heade
 	return b->found.parent.ptr ? 1 : b->found.unread ? -1 : 0;
 }
 
-static __always_inline void send_in(struct pt_regs *ctx, const struct go_slot *s, struct cookie c,
-				    struct scratch *b)
+/* The request begins on that connection; what was announced there before was not written. */
+static __always_inline int send_buffer(const struct go_slot *s, struct op_key *k, __u64 pc)
 {
-	struct propagate_key k = { .slot = c.slot, .generation = c.generation };
-	struct op_key ok = go_op_key(ctx, &c);
-	const struct op *op = bpf_map_lookup_elem(&net_http_client_ops, &ok);
-	__u64 req, header;
-	struct go_str method;
+	if (go_read(&k->id, 8, pc + s->at[F_PCONN_BW]) || !k->id) {
+		count(propagation_unreadable);
+		return -1;
+	}
+	if (!bpf_map_delete_elem(&writes, k))
+		count(propagation_not_sent);
+	return 0;
+}
+
+/* Whether ids may go out with the request whose header map that is; counted if not. */
+static __always_inline int send_may(struct scratch *b, const struct go_slot *s, const struct op *op,
+				    __u64 goid, __u64 header)
+{
 	int own;
 
-	if (send_socket(b, s, &k, GO_P1(ctx)))
-		return;
-	go_propagate_nothing(&k);
-	if (!op || !op->active || op->bits & NET_HTTP_CLIENT_EXPORTS ||
-	    op->ev.goid != go_goid(ctx, s)) {
+	if (!op || !op->active || op->bits & NET_HTTP_CLIENT_EXPORTS || op->ev.goid != goid) {
 		count(propagation_no_span);
-		return;
-	}
-	if (go_read(&req, 8, GO_P2(ctx) + s->at[F_TREQ_REQUEST]) ||
-	    go_read(&header, 8, req + s->at[F_REQ_HEADER]) ||
-	    go_read(&method, sizeof(method), req + s->at[F_REQ_METHOD])) {
-		count(propagation_unreadable);
-		return;
+		return 0;
 	}
 	own = send_is_own(b, s, header);
 	if (own > 0)
 		count(propagation_own);
 	else if (own < 0)
 		count(propagation_unreadable);
-	else
+	return !own;
+}
+
+static __always_inline void send_in(struct pt_regs *ctx, const struct go_slot *s, struct cookie c,
+				    struct scratch *b)
+{
+	struct propagate_key k = { .slot = c.slot, .generation = c.generation };
+	struct op_key bk = write_key(c.slot, WRITE_BUFFER, 0);
+	struct op_key ok = go_op_key(ctx, &c);
+	const struct op *op = bpf_map_lookup_elem(&net_http_client_ops, &ok);
+	int way = send_way(b, s, &k, GO_P1(ctx));
+	__u64 req, header;
+	struct go_str method;
+
+	if (way == SEND_NOT || (way == SEND_BUFFER && send_buffer(s, &bk, GO_P1(ctx))))
+		return;
+	if (way == SEND_SOCKET)
+		go_propagate_nothing(&k);
+	if (go_read(&req, 8, GO_P2(ctx) + s->at[F_TREQ_REQUEST]) ||
+	    go_read(&header, 8, req + s->at[F_REQ_HEADER]) ||
+	    go_read(&method, sizeof(method), req + s->at[F_REQ_METHOD])) {
+		count(propagation_unreadable);
+		return;
+	}
+	if (!send_may(b, s, op, go_goid(ctx, s), header))
+		return;
+	if (way == SEND_SOCKET) {
 		go_propagate(&k, &op->ev, method.ptr, method.len);
+	} else {
+		write_ids_of(&b->ids, &op->ev, GO_P1(ctx));
+		write_put(&bk, &b->ids);
+	}
 }
 
 /* func (pc *persistConn) roundTrip(req *transportRequest) (resp *Response, err error) */

@@ -92,10 +92,17 @@ annotations:
 {{- tpl (toYaml $config) . }}
 {{- end }}
 
-{{- /* Separated by commas. Watching sockets, to put headers into requests, needs one more. */}}
+{{- /* Separated by commas. Watching sockets, to put headers into requests, needs one more; writing into programs' memory, another. */}}
 {{- define "spoor.capabilities" -}}
 {{- $mode := get .Values.config "propagation" | default "off" | toString }}
-{{- join "," (ternary .Values.privileges.capabilities (append .Values.privileges.capabilities "NET_ADMIN" | uniq) (eq $mode "off")) }}
+{{- $list := .Values.privileges.capabilities }}
+{{- if ne $mode "off" }}
+{{- $list = append $list "NET_ADMIN" }}
+{{- end }}
+{{- if eq $mode "write" }}
+{{- $list = append $list "SYS_ADMIN" }}
+{{- end }}
+{{- join "," (uniq $list) }}
 {{- end }}
 
 {{- define "spoor.adminPort" -}}
