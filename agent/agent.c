@@ -14,6 +14,7 @@
 #include "export/export.h"
 #include "export/otlp_url.h"
 #include "metrics/metrics.h"
+#include "metrics/prometheus.h"
 #include "metrics/push.h"
 #include "trace/ring.h"
 #include "trace/target.h"
@@ -219,6 +220,7 @@ static void stop_stages(struct agent *a, uint64_t deadline_ns)
 
 static void free_stages(struct agent *a)
 {
+	prometheus_stop(&a->prometheus);
 	admin_stop(&a->admin); /* its callbacks look into all of the rest */
 	stats_no_collectors();
 	discover_free(&a->discover);
@@ -247,6 +249,8 @@ static int run(struct agent *a)
 		agent_stats(a);
 		err = admin_start(&a->admin, a->cfg, &source);
 	}
+	if (!err && config_has(&a->cfg->metrics_exporters, "prometheus"))
+		err = prometheus_start(&a->prometheus, a->cfg, a->metrics);
 	if (!err)
 		log_memory(a->cfg, a->attach); /* before the worker may load more */
 	if (!err)

@@ -11,6 +11,7 @@
 
 struct discover;
 struct metrics;
+struct prometheus;
 struct push;
 struct export;
 struct pool;
@@ -28,6 +29,7 @@ struct agent {
 	struct discover *discover;
 	struct metrics *metrics; /* NULL: nothing is measured */
 	struct push *push;
+	struct prometheus *prometheus;
 	struct admin *admin;
 	bool export_runs, push_runs, ring_runs, discover_runs;
 	atomic_bool stopping;

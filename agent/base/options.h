@@ -47,7 +47,7 @@
 	X(ENUM, routes, "routes", "", "exact", "exact free off", "http.route; exact: also behind a middleware that copies the request, by one more probe where that tells more; free: only what costs nothing; off: none") \
 	X(LIST, exporters, "exporters", "OTEL_TRACES_EXPORTER", "otlp", "otlp stdout none", "where spans go; none: nowhere")                \
 	X(ENUM, stdout_format, "stdout.format", "", "text", "text json", "lines of the stdout exporter") \
-	X(LIST, metrics_exporters, "metrics.exporters", "OTEL_METRICS_EXPORTER", "otlp", "otlp none", "where metrics of the traced programs go; none: they are not measured") \
+	X(LIST, metrics_exporters, "metrics.exporters", "OTEL_METRICS_EXPORTER", "otlp", "otlp prometheus none", "where metrics of the traced programs go: to the collector, to whoever scrapes prometheus.port, or nowhere, which measures nothing") \
 	X(DURATION, metrics_interval, "metrics.interval", "OTEL_METRIC_EXPORT_INTERVAL", "60s", "100ms-1h", "time between two exports of metrics") \
 	X(ENUM, metrics_temporality, "metrics.temporality", "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "cumulative", "cumulative delta lowmemory", "whether OTLP has sums since a series began, or since the last export (delta, and lowmemory, which is the same here)") \
 	X(ENUM, metrics_histogram, "metrics.histogram", "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", "explicit_bucket_histogram", "explicit_bucket_histogram base2_exponential_bucket_histogram", "form of histograms: with the bounds that the conventions advise, or exponential") \
@@ -58,6 +58,9 @@
 	X(MAP, metrics_drop, "metrics.drop_attributes", "", "", "", "attributes that a metric does not have (http.server.request.duration=network.protocol.version)") \
 	X(BOOL, metrics_health_probes, "metrics.health_probes", "", "false", "", "whether health probes and Prometheus' scrapes are measured") \
 	X(SIZE, metrics_queue, "metrics.queue", "", "4MiB", "64KiB-1GiB", "encoded metrics that wait while the receiver does not answer; the oldest are dropped") \
+	X(STRING, prometheus_listen, "prometheus.listen", "OTEL_EXPORTER_PROMETHEUS_HOST", "0.0.0.0", "address", "address of the traced programs' /metrics, with metrics.exporters prometheus; \"::\" for IPv6") \
+	X(UINT, prometheus_port, "prometheus.port", "OTEL_EXPORTER_PROMETHEUS_PORT", "9465", "0-65535", "port of the same; 0: any free one (printed at start)") \
+	X(LIST, prometheus_resource_attributes, "prometheus.resource_attributes", "", "k8s.namespace.name, k8s.pod.name, k8s.container.name", "", "attributes of the resource that are labels of every sample there (k8s.pod.label.<key> with resource.pod_labels); all are in target_info") \
 	X(STRING, otlp_endpoint, "otlp.endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", "", "URL", "collector, without /v1/traces or /v1/metrics; empty: http://<node.ip or localhost>:4318") \
 	X(STRING, otlp_traces_endpoint, "otlp.traces_endpoint", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "", "URL", "the same for traces only, used as it is") \
 	X(STRING, otlp_metrics_endpoint, "otlp.metrics_endpoint", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "", "URL", "the same for metrics only, used as it is") \

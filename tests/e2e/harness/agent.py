@@ -132,7 +132,9 @@ class Agent:
     @property
     def port(self):
         if not self._port:
-            self._port = until(lambda: self._alive() and listening(self.real_pid), 15, lambda: f"the admin port is open:\n{self.tail()}")[0]
+            other = self.options.get("prometheus.port")
+            self._port = until(lambda: self._alive() and [p for p in listening(self.real_pid) if p != other], 15,
+                               lambda: f"the admin port is open:\n{self.tail()}")[0]
         return self._port
 
     def get(self, path, timeout=5):

@@ -12,6 +12,7 @@ from .collector import Collector
 from .kubelet import Kubelet
 from .paths import TESTS
 from .pods import Pod
+from .prometheus import Prometheus
 from .process import Process
 from .sink import Sink
 from .wait import until
@@ -95,6 +96,11 @@ class Node:
         collector = Collector(self.folder / f"collector{len(self.receivers)}")
         self.receivers.append(collector)
         return collector
+
+    def prometheus(self, port):
+        it = Prometheus(self.folder / f"prometheus{len(self.receivers)}", port)
+        self.receivers.append(it)
+        return it
 
     # -- the agent
 
