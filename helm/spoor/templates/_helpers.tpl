@@ -109,6 +109,14 @@ annotations:
 {{- dig "admin" "port" 9464 .Values.config | int64 }}
 {{- end }}
 
+{{- /* Port of the traced programs' metrics, "" when nobody may scrape them. */}}
+{{- define "spoor.applicationsPort" -}}
+{{- $exporters := dig "metrics" "exporters" "otlp" .Values.config }}
+{{- if contains "prometheus" (kindIs "slice" $exporters | ternary (join "," $exporters) ($exporters | toString)) }}
+{{- dig "prometheus" "port" 9465 .Values.config | int64 }}
+{{- end }}
+{{- end }}
+
 {{- /* Port of the collector, for the network policy. */}}
 {{- define "spoor.otlpPort" -}}
 {{- $endpoint := tpl (dig "otlp" "traces_endpoint" "" .Values.config | default (dig "otlp" "endpoint" "" .Values.config)) . }}
