@@ -71,6 +71,20 @@ struct {
 	__type(value, struct live);
 } live SEC(".maps");
 
+/* Entries of `live` that each process has, by slot; one has at most one of `contexts` with it. The
+ * agent sets the size, and a slot's number to 0 before it attaches. A line of the cache each. */
+struct live_share {
+	__s32 held;
+	__u32 pad[15];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 256);
+	__type(key, __u32);
+	__type(value, struct live_share);
+} live_shares SEC(".maps");
+
 /* Span ids that requests came with lately, each where inbound_place() says: a later one takes the
  * place of an earlier one. */
 #define INBOUND_BITS 14

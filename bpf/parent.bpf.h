@@ -12,6 +12,7 @@
  * contexts than the operation is the parent, as it is for the SDK itself, ended or not. */
 #pragma once
 #include "go.h"
+#include "inbound.bpf.h"
 #include "live.h"
 #include "walk.bpf.h"
 
@@ -56,6 +57,44 @@ static __always_inline int go_goroutine(struct go_g *g, const struct go_slot *s,
 
 static const struct live live_zero;
 
+/* Operations of one process that others may have as their parent at a time;
+ * operations.max_per_process. */
+const volatile __s32 live_max = 4096;
+
+/* An entry of that key, in the place of an older one. 0, or not 0: no room, counted. */
+static __always_inline int live_put(const struct op_key *k, const struct live *l)
+{
+	__u32 at = k->slot;
+	struct live_share *s = bpf_map_lookup_elem(&live_shares, &at);
+	__s32 held;
+
+	if (!s)
+		return -1;
+	held = __sync_fetch_and_add(&s->held, 1);
+	if (held < live_max && !bpf_map_update_elem(&live, k, l, BPF_NOEXIST))
+		return 0;
+	__sync_fetch_and_add(&s->held, -1);
+	if (!bpf_map_update_elem(&live, k, l, BPF_EXIST))
+		return 0;
+	if (held < live_max)
+		count(live_no_room);
+	else
+		count(live_no_share);
+	return -1;
+}
+
+static __always_inline void live_drop(const struct op_key *k)
+{
+	__u32 at = k->slot;
+	struct live_share *s;
+
+	if (bpf_map_delete_elem(&live, k))
+		return;
+	s = bpf_map_lookup_elem(&live_shares, &at);
+	if (s)
+		__sync_fetch_and_add(&s->held, -1);
+}
+
 static __always_inline struct live *live_make(__u32 slot, __u64 goid)
 {
 	struct op_key k = { .slot = slot, .id = goid };
@@ -63,11 +102,7 @@ static __always_inline struct live *live_make(__u32 slot, __u64 goid)
 
 	if (l)
 		return l;
-	if (bpf_map_update_elem(&live, &k, &live_zero, BPF_ANY)) {
-		count(live_no_room);
-		return NULL;
-	}
-	return bpf_map_lookup_elem(&live, &k);
+	return live_put(&k, &live_zero) ? NULL : bpf_map_lookup_elem(&live, &k);
 }
 
 #define order() asm volatile("" ::: "memory")
@@ -108,37 +143,6 @@ static __always_inline void lend_context(const struct event *ev, __u64 ctx, __u3
 		count(live_no_room);
 }
 
-/* ---- ids that requests came with ---- */
-
-/* That span of that process as the map has it. */
-static __always_inline __u64 inbound_word(const struct cookie *c, __u64 span)
-{
-	return span ^ ((__u64)c->generation << 16 | c->slot) * 0x9e3779b97f4a7c15ULL;
-}
-
-static __always_inline __u64 *inbound_place(__u64 word)
-{
-	__u32 at = word * 0x9e3779b97f4a7c15ULL >> (64 - INBOUND_BITS);
-
-	return bpf_map_lookup_elem(&inbound, &at);
-}
-
-static __always_inline void inbound_note(const struct event *ev)
-{
-	__u64 word = inbound_word(&ev->cookie, id_of(ev->parent_id)), *at = inbound_place(word);
-
-	if (at)
-		*at = word;
-}
-
-/* Whether a request came to this process with that span id lately. */
-static __always_inline int inbound_has(const struct cookie *c, __u64 span)
-{
-	__u64 word = inbound_word(c, span), *at = inbound_place(word);
-
-	return at && *at == word;
-}
-
 /* For one operation: an entry that is put in whole. */
 static __always_inline int lend_self(const struct event *ev, __u64 ctx)
 {
@@ -146,9 +150,7 @@ static __always_inline int lend_self(const struct event *ev, __u64 ctx)
 	struct live l = { .held = 1 };
 
 	live_set(&l.outer, ev, LIVE_SERVER, ctx);
-	if (bpf_map_update_elem(&live, &k, &l, BPF_ANY))
-		count(live_no_room);
-	else if (ctx)
+	if (!live_put(&k, &l) && ctx)
 		lend_context(ev, ctx, LEND_SELF);
 	return 0;
 }
@@ -166,7 +168,7 @@ GO_APART int go_lend(const struct event *ev, __u64 ctx, __u32 how)
 	if (!ev)
 		return 0;
 	if (ev->flags & EVENT_REMOTE)
-		inbound_note(ev);
+		inbound_note(&ev->cookie, id_of(ev->parent_id));
 	if (how == LEND_SELF)
 		return lend_self(ev, ctx);
 	l = live_make(ev->cookie.slot, ev->goid);
@@ -201,7 +203,7 @@ static __always_inline int go_unlend(const struct event *ev, int keep)
 	if (c.id)
 		bpf_map_delete_elem(&contexts, &c);
 	l->held = 0;
-	bpf_map_delete_elem(&live, &k);
+	live_drop(&k);
 	return covered;
 }
 
@@ -246,7 +248,7 @@ GO_APART int go_leave(const struct event *ev, const struct go_g *g, const struct
 		return 0;
 	l->inner = e->before; /* read by this goroutine's probes only */
 	if (!(e->before.active & LIVE_KIND) && !l->held)
-		bpf_map_delete_elem(&live, &k);
+		live_drop(&k);
 	return 0;
 }
 

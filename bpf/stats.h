@@ -21,6 +21,7 @@
 	X(ops_unreadable, COUNTER, "operations_skipped_total", "reason=\"unreadable\"", "")        \
 	X(live_no_room, COUNTER, "parents_skipped_total", "reason=\"no_room\"",                    \
 	  "Operations that their children will not find as their parents, by reason")              \
+	X(live_no_share, COUNTER, "parents_skipped_total", "reason=\"no_share\"", "")              \
 	X(ops_covered, COUNTER, "operations_covered_total", "",                                    \
 	  "Operations whose span another library sends (gRPC over net/http)")                      \
 	X(ops_forwarded, COUNTER, "operations_skipped_total", "reason=\"ids_of_another\"", "")     \

@@ -245,7 +245,7 @@ static int fill(struct attach *a, struct attached *t, const struct plan *p, uint
 		uint64_t bias, uint8_t use)
 {
 	struct go_slot shared = p->slot;
-	int err = 0;
+	int err = core_begin(&a->core, t->slot);
 
 	shared.generation = generation;
 	shared.sample_below = a->sampler.sample_below;

@@ -79,6 +79,17 @@ const struct bpf_map *core_map(const struct core *c, const struct bpf_map *map)
 	return bpf_object__find_map_by_name(c->object, bpf_map__name(map));
 }
 
+int core_begin(const struct core *c, uint16_t slot)
+{
+	static const char nothing[SHARE_SIZE];
+	const struct bpf_map *shares = bpf_object__find_map_by_name(c->object, "live_shares");
+	uint32_t key = slot;
+
+	if (!shares || bpf_map__value_size(shares) != sizeof(nothing))
+		return -EINVAL;
+	return bpf_map_update_elem(bpf_map__fd(shares), &key, nothing, BPF_ANY) ? -errno : 0;
+}
+
 /* fdinfo of a map has a line "memlock:\t<bytes>". */
 static size_t map_memory(int fd)
 {
@@ -121,6 +132,8 @@ static void size_maps(struct core *c, const struct config *cfg)
 
 	(void)bpf_map__set_max_entries(bpf_object__find_map_by_name(c->object, "events"),
 				       (uint32_t)cfg->ring_size);
+	(void)bpf_map__set_max_entries(bpf_object__find_map_by_name(c->object, "live_shares"),
+				       cfg->targets_max);
 	for (size_t i = 0; i < ARRAY_SIZE(operations); i++)
 		(void)bpf_map__set_max_entries(
 			bpf_object__find_map_by_name(c->object, operations[i]),

@@ -36,6 +36,8 @@ void core_close(struct core *c);
 /* The map of core's that is to be in the place of a library's `map`, or NULL: it is the library's
  * own. */
 const struct bpf_map *core_map(const struct core *c, const struct bpf_map *map);
+/* A process begins in that slot: it has no live operations. 0 or -errno. */
+int core_begin(const struct core *c, uint16_t slot) must_check;
 /* Bytes of locked kernel memory of an object's own maps, from fdinfo. */
 size_t core_memory(const struct core *c, const struct bpf_object *object);
 /* All places of one file, for one process, in one link. 0 or -errno. */

@@ -213,6 +213,7 @@ static int open_and_load(struct library *l, const struct core *core, const struc
 		return -errno;
 	set_constant(l->object, "wake_bytes", cfg->ring_wakeup);
 	set_constant(l->object, "share_max", cfg->operations_max_per_process);
+	set_constant(l->object, "live_max", cfg->operations_max_per_process);
 	prepare_programs(l->object);
 	library_leave_out(l->object, l->lib, features);
 	err = prepare_maps(l->object, core, cfg, features);

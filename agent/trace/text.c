@@ -2,6 +2,8 @@
 
 #include "base/utf8.h"
 
+#include <arpa/inet.h>
+
 struct str text_cut(struct str s, size_t max)
 {
 	const unsigned char *p = (const unsigned char *)s.p;
@@ -88,4 +90,26 @@ struct str text_header(struct str s)
 		if ((s.p[i] < ' ' && s.p[i] != '\t') || s.p[i] > '~')
 			return (struct str){ NULL, 0 };
 	return s.n ? s : (struct str){ NULL, 0 };
+}
+
+int text_ip(struct str bytes, struct arena *arena, struct str *out)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	const char *ip = bytes.p;
+	int family = bytes.n == 4 ? AF_INET : AF_INET6;
+	char *text;
+
+	*out = (struct str){ NULL, 0 };
+	if (bytes.n != 4 && bytes.n != 16)
+		return 0;
+	if (bytes.n == 16 && memcmp(ip, mapped, sizeof(mapped)) == 0) {
+		family = AF_INET;
+		ip += sizeof(mapped);
+	}
+	text = arena_get(arena, INET6_ADDRSTRLEN);
+	if (!text)
+		return -ENOSPC;
+	if (inet_ntop(family, ip, text, INET6_ADDRSTRLEN))
+		*out = str_of(text);
+	return 0;
 }

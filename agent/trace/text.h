@@ -16,3 +16,6 @@ int text_clean(struct str *s, size_t max, struct arena *arena) must_check;
 /* s if it is what the value of a header may be (RFC 9110, 5.5: no control characters, and ASCII
  * only); else {NULL, 0}. */
 struct str text_header(struct str s);
+/* An IP address of 4 or 16 bytes as people write it, one of IPv4 within IPv6 as IPv4; {NULL, 0} for
+ * anything else. 0; -ENOSPC: the arena is full. */
+int text_ip(struct str bytes, struct arena *arena, struct str *out) must_check;

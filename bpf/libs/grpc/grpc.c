@@ -8,7 +8,6 @@
 #include "trace/literals.h"
 #include "trace/span.h"
 #include "trace/text.h"
-#include <arpa/inet.h>
 #include <stdio.h>
 
 enum { SERVER, CLIENT, STATUS, HANDLER_STATUS, FINISH, FAILED, FIELDS, HEADERS, FRAME };
@@ -199,31 +198,6 @@ static void add_port(struct span *span, const char *key, int port)
 		span_int(span, key, port);
 }
 
-/* 1: the text was made; 0: there is no address; -ENOSPC. */
-static int ip_text(const struct grpc_event *ev, struct arena *arena, struct str *out)
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-	const uint8_t *ip = ev->ip;
-	int family = AF_INET6;
-	char *text;
-
-	if (ev->ip_len != 4 && ev->ip_len != 16)
-		return 0;
-	if (ev->ip_len == 4) {
-		family = AF_INET;
-	} else if (memcmp(ip, mapped, sizeof(mapped)) == 0) {
-		family = AF_INET;
-		ip += sizeof(mapped);
-	}
-	text = arena_get(arena, INET6_ADDRSTRLEN);
-	if (!text)
-		return -ENOSPC;
-	if (!inet_ntop(family, ip, text, INET6_ADDRSTRLEN))
-		return 0;
-	*out = str_of(text);
-	return 1;
-}
-
 static int add_addresses(struct span *span, const struct grpc_event *ev, const struct strings *s,
 			 struct arena *arena)
 {
@@ -237,11 +211,11 @@ static int add_addresses(struct span *span, const struct grpc_event *ev, const s
 		if (address.p)
 			add_port(span, "server.port", port);
 	}
-	err = ip_text(ev, arena, &address);
-	if (err < 0)
+	err = text_ip((struct str){ (const char *)ev->ip, ev->ip_len }, arena, &address);
+	if (err)
 		return err;
 	port = ev->port;
-	if (!err) {
+	if (!address.n) {
 		address = http_authority(s->peer, &port);
 		if (port < 0) /* a Unix socket */
 			return 0;

@@ -10,16 +10,20 @@
 #include "go_write.bpf.h"
 #include "own.bpf.h"
 
-/* One call, from its begin to its end: both on one goroutine. Transports may call each other (a
+/* One attempt, from its begin to its end: both on one goroutine. Transports may call each other (a
  * registered protocol, x/net's below net/http's), so the call is also known by how deep in the
  * stack its frame lies. */
 struct op {
 	__u32 active;
-	__u8 silent; /* its span is not to be sent */
-	__u8 bits;   /* NET_HTTP_CLIENT_* */
-	__u16 pad;
+	__u8 silent;  /* its span is not to be sent */
+	__u8 bits;    /* NET_HTTP_CLIENT_* */
+	__u8 retries; /* attempts before this one within the same call of roundTrip */
+	__u8 pad;
 	__u64 depth;
 	__u64 url, response; /* of the Request: *URL, *Response */
+	__u64 transport;     /* net/http's; 0: another's */
+	__u64 failed_req;    /* net/http looks whether it tries again: the *Request ... */
+	__u64 failed[2];     /* ... and the error of this attempt */
 	struct go_str method;
 	__s64 length; /* of the body, -1: unknown */
 	struct event ev;
@@ -154,6 +158,7 @@ static __always_inline int begin_in(struct pt_regs *ctx, const struct go_slot *s
 	op->response = go_u64(&b->buf, s->at[F_REQ_RESPONSE]);
 	op->method = go_str(&b->buf, s->at[F_REQ_METHOD]);
 	op->length = request_length(&b->buf, s);
+	op->transport = xnet ? 0 : GO_P1(ctx);
 	if (go_u64(&b->buf, s->at[F_REQ_CANCEL]))
 		op->bits = NET_HTTP_CLIENT_CHANNEL;
 	begin_ids(b, s);
@@ -196,6 +201,8 @@ int net_http_client_xnet_begin(struct pt_regs *ctx)
 }
 
 /* ---- end ---- */
+
+#include "peer.bpf.h"
 
 static __always_inline __u32 put(struct scratch *b, __u32 at, struct go_str s, __u32 max)
 {
@@ -344,12 +351,14 @@ GO_APART int send(struct scratch *b, const struct go_slot *s, const struct op *o
 	rec->ev.end_ns = bpf_ktime_get_boot_ns();
 	if (!r->p[1])
 		read_response(b, s, r->p[0]);
-	rec->resends = count_resends(s, op->response);
+	rec->resends = op->retries + count_resends(s, op->response);
 	at = rec->method_len = put(b, 0, op->method, NET_HTTP_CLIENT_METHOD_MAX);
 	if (go_is_told(&rec->ev, s))
 		at = put_url(b, s, op->url, at);
 	if (r->p[1])
 		at = put_error(b, s, at, r->p[1], r->p[2]);
+	else if (go_is_told(&rec->ev, s) && r->p[0])
+		at += put_peer(b, s, at, r->p[0], op->transport);
 	go_send(&rec->ev, cap(sizeof(*rec) + at, sizeof(*rec) + NET_HTTP_CLIENT_DATA_MAX));
 	return 0;
 }
@@ -396,5 +405,6 @@ int net_http_client_end(struct pt_regs *ctx)
 	return 0;
 }
 
+#include "again.bpf.h"
 #include "send.bpf.h"
 #include "write.bpf.h"

@@ -19,7 +19,8 @@ enum {
 	H2_FRAME,
 	XNET_H2_CALL,
 	XNET_H2_STREAM,
-	XNET_H2_FRAME
+	XNET_H2_FRAME,
+	FAILED
 };
 
 static const struct go_probe probes[] = {
@@ -69,6 +70,11 @@ static const struct go_probe probes[] = {
 	[XNET_H2_FRAME] = { .name = "write headers x/net http/2",
 			    .symbols = SYMBOLS("golang.org/x/net/http2.(*Framer).WriteHeaders"),
 			    .enter = "net_http_client_xnet_h2_frame" },
+	/* Called where an attempt has failed, and then only. */
+	[FAILED] = { .name = "attempt that failed",
+		     .symbols = SYMBOLS("net/http.(*persistConn).shouldRetryRequest"),
+		     .enter = "net_http_client_failed",
+		     .leave = "net_http_client_again" },
 };
 
 #define X(id, t, f) [F_##id] = { .type = (t), .field = (f) },
@@ -123,11 +129,22 @@ static const struct go_part parts[] = {
 	  .fields = COMMON | BUFIO | F(XNET_OWN) | XNET_CONN,
 	  .lost = "requests of golang.org/x/net/http2 go out without a traceparent",
 	  .feature = FEATURE_WRITE },
+	{ .name = "client, attempts within a call",
+	  .probes = P(CALL) | P(FAILED),
+	  .fields = COMMON,
+	  .lost = "what net/http sends again on another connection is one span with its first "
+		  "attempt" },
+	[NET_HTTP_CLIENT_PEER] = { .name = "client, address of the peer",
+				   .probes = P(CALL),
+				   .fields = COMMON | F(RESP_BODY) | F(BODY_FN) | F(PCONN_T) |
+					     F(PCONN_CONN) | F(FD_RADDR) | F(ADDR_IP) |
+					     F(ADDR_PORT),
+				   .lost = "no network.peer.address" },
 };
 
 /* The strings of a record, in the order in which they lie in it. */
 struct strings {
-	struct str method, scheme, host, path, raw, query, error, cause;
+	struct str method, scheme, host, path, raw, query, error, cause, peer;
 };
 
 static bool split(const struct net_http_client_event *ev, struct strings *s)
@@ -140,7 +157,8 @@ static bool split(const struct net_http_client_event *ev, struct strings *s)
 	       text_take(&rest, ev->path_len, &s->path) && text_take(&rest, ev->raw_len, &s->raw) &&
 	       text_take(&rest, ev->query_len, &s->query) &&
 	       text_take(&rest, ev->error_len, &s->error) &&
-	       text_take(&rest, ev->cause_len, &s->cause);
+	       text_take(&rest, ev->cause_len, &s->cause) &&
+	       text_take(&rest, ev->peer_len, &s->peer);
 }
 
 static int clean_all(struct strings *s, const struct decode *with)
@@ -257,6 +275,20 @@ static int add_url(struct span *span, const struct net_http_client_event *ev, st
 	return 0;
 }
 
+static int add_peer(struct span *span, const struct net_http_client_event *ev, struct str ip,
+		    struct arena *arena)
+{
+	struct str text;
+	int err = text_ip(ip, arena, &text);
+
+	if (err || !text.n)
+		return err;
+	span_str(span, "network.peer.address", text);
+	if (ev->peer_port)
+		span_int(span, "network.peer.port", ev->peer_port);
+	return 0;
+}
+
 static int decode(const struct event *head, const struct decode *with, struct span *span)
 {
 	const struct net_http_client_event *ev = (const void *)head;
@@ -274,6 +306,8 @@ static int decode(const struct event *head, const struct decode *with, struct sp
 	span->kind = SPAN_CLIENT;
 	span->name = http_method(span, s.method, with->privacy->known_methods);
 	err = add_url(span, ev, &s, with->arena);
+	if (!err)
+		err = add_peer(span, ev, s.peer, with->arena);
 	if (err)
 		return err;
 	add_result(span, ev, &s);

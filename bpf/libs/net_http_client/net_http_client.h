@@ -37,6 +37,19 @@
 	X(FD_RADDR, "net.netFD", "raddr")                                                          \
 	X(ADDR_IP, "net.TCPAddr", "IP")                                                            \
 	X(ADDR_PORT, "net.TCPAddr", "Port")                                                        \
+	/* where the peer is found */                                                              \
+	X(RESP_BODY, "net/http.Response", "Body")                                                  \
+	X(BODY_FN, "net/http.bodyEOFSignal", "fn")                                                 \
+	X(PCONN_T, "net/http.persistConn", "t")                                                    \
+	X(TLS_CONN, "crypto/tls.Conn", "conn")                                                     \
+	X(PEER_CC,                                                                                 \
+	  "net/http.http2clientStream|net/http/internal/http2.clientStream|"                       \
+	  "golang.org/x/net/http2.clientStream",                                                   \
+	  "cc")                                                                                    \
+	X(PEER_CONN,                                                                               \
+	  "net/http.http2ClientConn|net/http/internal/http2.ClientConn|"                           \
+	  "golang.org/x/net/http2.ClientConn",                                                     \
+	  "tconn")                                                                                 \
 	X(OP_ERROR_ERR, "net.OpError", "Err")                                                      \
 	X(XNET_OWN, "golang.org/x/net/http2.ClientConn", "tlsState") /* it does not hand over to   \
 								    net/http */                    \
@@ -74,9 +87,11 @@ enum net_http_client_field { NET_HTTP_CLIENT_FIELDS(X) NET_HTTP_CLIENT_NFIELDS }
 #define NET_HTTP_CLIENT_PATH_MAX   512
 #define NET_HTTP_CLIENT_QUERY_MAX  512
 #define NET_HTTP_CLIENT_ERROR_MAX  64
+#define NET_HTTP_CLIENT_PEER_MAX   16
 #define NET_HTTP_CLIENT_DATA_MAX                                                                   \
 	(NET_HTTP_CLIENT_METHOD_MAX + NET_HTTP_CLIENT_SCHEME_MAX + NET_HTTP_CLIENT_HOST_MAX +      \
-	 2 * NET_HTTP_CLIENT_PATH_MAX + NET_HTTP_CLIENT_QUERY_MAX + 2 * NET_HTTP_CLIENT_ERROR_MAX)
+	 2 * NET_HTTP_CLIENT_PATH_MAX + NET_HTTP_CLIENT_QUERY_MAX +                                \
+	 2 * NET_HTTP_CLIENT_ERROR_MAX + NET_HTTP_CLIENT_PEER_MAX)
 
 #define NET_HTTP_CLIENT_USER   0x01 /* the URL has user information, which is not sent */
 #define NET_HTTP_CLIENT_OPAQUE 0x02 /* path is URL.Opaque */
@@ -88,12 +103,16 @@ enum net_http_client_field { NET_HTTP_CLIENT_FIELDS(X) NET_HTTP_CLIENT_NFIELDS }
 #define NET_HTTP_CLIENT_TEXT    0x08 /* cause is the text of an errors.New */
 #define NET_HTTP_CLIENT_EXPORTS 0x20 /* an OpenTelemetry SDK's exporter sends it */
 
+/* The part that finds the peer, and its bit in go_slot.parts. */
+#define NET_HTTP_CLIENT_PEER      8
+#define NET_HTTP_CLIENT_PART_PEER (1u << NET_HTTP_CLIENT_PEER)
+
 /* Redirects and answers that led to this request; the rest of a longer chain is not counted. */
 #define NET_HTTP_CLIENT_RESENDS_MAX 16
 
 /* The record. The strings follow, without gaps: method (empty: GET), scheme, host, path, raw path,
- * query, error (a Go type), cause (the type that it holds, or its text). An operation that is not
- * sampled has only method and errors. */
+ * query, error (a Go type), cause (the type that it holds, or its text), peer (the bytes of its IP
+ * address). An operation that is not sampled has only method and errors. */
 struct net_http_client_event {
 	struct event ev;
 	__s64 request_size, response_size; /* Content-Length, -1: unknown */
@@ -103,7 +122,9 @@ struct net_http_client_event {
 	__u16 host_len, path_len, raw_len, query_len;
 	__u8 method_len, scheme_len, error_len, cause_len;
 	__u8 resends;
-	__u8 pad[7];
+	__u8 peer_len;
+	__u16 peer_port;
+	__u8 pad[4];
 };
 _Static_assert(sizeof(struct net_http_client_event) == 112, "wire layout changed");
 _Static_assert(NET_HTTP_CLIENT_NFIELDS <= GO_FIELDS_MAX, "struct go_slot has no room for them");

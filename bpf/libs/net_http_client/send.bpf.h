@@ -3,20 +3,8 @@
  * when its connection is known and nothing of it is written yet. A part of net_http_client.bpf.c.
  */
 #pragma once
-#include "go_propagate.bpf.h"
 #include "go_write.bpf.h"
-
-static __always_inline int is_tcp_conn(const struct go_type_name *t)
-{
-	return go_type_is(t, 12, GO_TEXT8('*', 'n', 'e', 't', '.', 'T', 'C', 'P'),
-			  GO_TEXT8('C', 'o', 'n', 'n', 0, 0, 0, 0), 0);
-}
-
-static __always_inline int is_tls_conn(const struct go_type_name *t)
-{
-	return go_type_is(t, 9, GO_TEXT8('*', 't', 'l', 's', '.', 'C', 'o', 'n'),
-			  GO_TEXT8('n', 0, 0, 0, 0, 0, 0, 0), 0);
-}
+#include "peer.bpf.h"
 
 /* By which way the request's headers may be reached. */
 #define SEND_NOT    0 /* counted */

@@ -85,6 +85,8 @@ def check_call(call, span, url=None):
     assert attrs["url.full"] == (url or call["url"]), where
     assert attrs["server.address"] == parts.hostname, where
     assert attrs.get("server.port") == (parts.port or {"http": 80, "https": 443}.get(parts.scheme)), where
+    if "network.peer.address" in attrs and not call["case"].endswith("proxy"):
+        assert (attrs["network.peer.address"], attrs["network.peer.port"]) == (attrs["server.address"], attrs["server.port"]), where
     assert span.code == (call["status"] or None), where
     assert attrs.get("network.protocol.version") == VERSIONS.get(call["proto"]), where
     assert attrs.get("error.type") == error_type(call), where

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -177,6 +178,13 @@ func answer(w http.ResponseWriter, r *http.Request) {
 			w.(http.Flusher).Flush()
 			time.Sleep(20 * time.Millisecond)
 		}
+		return
+	}
+	if q.Get("gzip") != "" {
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		defer z.Close()
+		fmt.Fprintln(z, "ok")
 		return
 	}
 	fmt.Fprintln(w, "ok")
@@ -438,6 +446,10 @@ var cases = map[string]func(n int){
 		rt := &http.Transport{}
 		get("retried", rt, base)
 		get("retried", rt, base)
+	},
+	"gzip": func(int) { // which net/http takes off
+		get("gzip", &http.Transport{}, plain+"/z?gzip=1")
+		get("gzip", &http.Transport{TLSClientConfig: insecure.Clone(), ForceAttemptHTTP2: true}, secure+"/z?gzip=1")
 	},
 	"proxy": func(int) {
 		at, n := proxy()
