@@ -214,13 +214,47 @@ Test(parents_rules, two_processes_do_not_see_each_other)
 	cr_expect_eq(c.ev.parent_id[0], 0);
 }
 
+static void lend_in(uint16_t slot, uint64_t goid, struct iface ctx)
+{
+	struct parents_call c = call_of(PARENTS_LEND, 7, goid);
+
+	c.ev.cookie.slot = slot;
+	c.data = (uintptr_t)ctx.data;
+	c.how = LEND_SELF;
+	run(&c);
+}
+
 Test(parents_rules, no_room_costs_the_parent_and_is_counted)
 {
-	static struct ctx many[8200];
+	static struct ctx many[9000];
 
-	for (int i = 0; i < 8200; i++)
-		lend(7, (uint64_t)i + 100, with(&many[i], &cancel_itab, root), LEND_SELF);
+	for (uint16_t i = 0; i < 9000; i++)
+		lend_in(3 + i / 3000, i + 100u, with(&many[i], &cancel_itab, root));
 	cr_expect_gt(counted(COUNTER_live_no_room), 0);
+	cr_expect_eq(counted(COUNTER_live_no_share), 0);
 	cr_expect_eq(parent(50, 0, (struct iface){ &cancel_itab, &many[0] }), 7);
-	cr_expect_eq(parent(50, 0, (struct iface){ &cancel_itab, &many[8199] }), 0);
+}
+
+Test(parents_rules, one_process_leaves_room_for_others)
+{
+	static struct ctx many[5000];
+	struct parents_call c = call_of(PARENTS_PARENT, 0, 50);
+	struct ctx other;
+	struct iface theirs = with(&other, &cancel_itab, root);
+
+	for (uint16_t i = 0; i < 5000; i++)
+		lend_in(3, i + 100u, with(&many[i], &cancel_itab, root));
+	cr_expect_eq(counted(COUNTER_live_no_share), 5000 - 4096);
+	cr_expect_eq(parent(50, 0, (struct iface){ &cancel_itab, &many[4095] }), 7);
+	cr_expect_eq(parent(50, 0, (struct iface){ &cancel_itab, &many[4999] }), 0);
+	lend_in(4, 1, theirs);
+	c.ev.cookie.slot = 4;
+	c.itab = (uintptr_t)theirs.itab;
+	c.data = (uintptr_t)theirs.data;
+	run(&c);
+	cr_expect_eq(c.ev.parent_id[0], 7);
+	/* Who ends makes room for the next one. */
+	cr_expect_not(unlend(100, 0));
+	lend_in(3, 9999, with(&many[4999], &cancel_itab, root));
+	cr_expect_eq(parent(50, 0, (struct iface){ &cancel_itab, &many[4999] }), 7);
 }

@@ -43,11 +43,11 @@
 	X(PCONN_T, "net/http.persistConn", "t")                                                    \
 	X(TLS_CONN, "crypto/tls.Conn", "conn")                                                     \
 	X(PEER_CC,                                                                                 \
-	  "net/http.http2clientStream|net/http/internal/http2.clientStream|"                       \
+	  "net/http/internal/http2.clientStream|net/http.http2clientStream|"                       \
 	  "golang.org/x/net/http2.clientStream",                                                   \
 	  "cc")                                                                                    \
 	X(PEER_CONN,                                                                               \
-	  "net/http.http2ClientConn|net/http/internal/http2.ClientConn|"                           \
+	  "net/http/internal/http2.ClientConn|net/http.http2ClientConn|"                           \
 	  "golang.org/x/net/http2.ClientConn",                                                     \
 	  "tconn")                                                                                 \
 	X(OP_ERROR_ERR, "net.OpError", "Err")                                                      \

@@ -199,3 +199,10 @@ def test_other_ways_to_build(rig, go, grpc, flavour):
     spans = rig.spans(target, 2 * len(truths) - 1)
     rpc.check(spans, truths[:-1])
     rpc.check(spans, truths[-1:], served=False)
+
+
+def test_what_an_exporter_of_spans_sends_to_its_collector_makes_no_span(rig, make):
+    before = rig.agent.metrics()['spoor_spans_dropped_total{reason="otlp_export"}']
+    _, spans = make([{"Kind": "U", "Command": "ok", "Method": "/opentelemetry.proto.collector.trace.v1.TraceService/Export"}], expect=1)
+    assert spans[0].kind == SERVER, spans
+    assert rig.agent.metrics()['spoor_spans_dropped_total{reason="otlp_export"}'] == before + 1

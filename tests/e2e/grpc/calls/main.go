@@ -222,7 +222,8 @@ type call struct {
 	Cancel        int    // ms after the first answer, 0: never
 	Trace         string // a traceparent
 	State         string
-	Pause         int // ms between the messages
+	Metadata      []string // key, value, key, value...
+	Pause         int      // ms between the messages
 }
 
 type truth struct {
@@ -292,6 +293,7 @@ func make1(c call, main string) (truth, error) {
 	if c.State != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "tracestate", c.State)
 	}
+	ctx = metadata.AppendToOutgoingContext(ctx, c.Metadata...)
 	t := truth{Method: method, Kind: c.Kind, Command: c.Command, Target: c.Target, Trace: c.Trace, State: c.State, Timeout: c.Timeout}
 	t.Start = time.Now().UnixNano()
 	if c.Kind == "U" {
