@@ -14,6 +14,7 @@
 #include "export/export.h"
 #include "export/otlp_url.h"
 #include "metrics/metrics.h"
+#include "metrics/process.h"
 #include "metrics/prometheus.h"
 #include "metrics/push.h"
 #include "trace/ring.h"
@@ -162,6 +163,10 @@ static int open_stages(struct agent *a)
 		log_error("agent: no memory for %u targets (targets.max)", cfg->targets_max);
 	if (!err && cfg->metrics_exporters.n)
 		err = metrics_new(&a->metrics, cfg);
+	if (!err && a->metrics && cfg->metrics_process) {
+		err = process_source_new(&a->processes, cfg, a->targets);
+		metrics_source(a->metrics, process_collect, a->processes);
+	}
 	if (!err && config_has(&cfg->metrics_exporters, "otlp"))
 		err = push_new(&a->push, cfg, a->metrics);
 	if (!err)
@@ -229,6 +234,7 @@ static void free_stages(struct agent *a)
 	push_free(&a->push);
 	targets_free(&a->targets);
 	metrics_free(&a->metrics);
+	process_source_free(&a->processes);
 	pool_free(&a->pool);
 	attach_close(&a->attach);
 }

@@ -11,6 +11,7 @@
 
 struct discover;
 struct metrics;
+struct process_source;
 struct prometheus;
 struct push;
 struct export;
@@ -28,6 +29,7 @@ struct agent {
 	struct ring *ring;
 	struct discover *discover;
 	struct metrics *metrics; /* NULL: nothing is measured */
+	struct process_source *processes; /* NULL: not asked for */
 	struct push *push;
 	struct prometheus *prometheus;
 	struct admin *admin;

@@ -223,6 +223,8 @@ static int make_target(const struct tracer *t, const struct worker_job *job, con
 		err = target_new(out, slot, generation, job->proc.pid, &resource, literals,
 				 job->container ? job->container->probe_paths : NULL,
 				 job->container ? job->container->nprobe_paths : 0, job->signals);
+	if (!err)
+		target_born(*out, job->proc.start_time);
 	if (!err && job->signals & SIGNAL_METRICS)
 		(*out)->owner = metrics_owner(targets_metrics(t->targets), (*out)->resource->series,
 					      job->pod ? job->pod->uid : "");

@@ -22,7 +22,7 @@ struct otlp_metrics {
 	struct resource *resource;
 	const char *scope;
 	const struct instrument *instrument;
-	bool exponential;
+	bool exponential, cumulative;
 	size_t resource_at, scope_at, metric_at;
 	size_t points, lost;
 };
@@ -89,7 +89,7 @@ static void close_metric(struct otlp_metrics *o)
 {
 	const struct instrument *is = o->instrument;
 	struct wire *w = &o->wire;
-	bool delta = o->delta && is && is->kind != INSTRUMENT_UPDOWN;
+	bool delta = o->delta && is && is->kind != INSTRUMENT_UPDOWN && !o->cumulative;
 
 	if (!is)
 		return;
@@ -311,6 +311,7 @@ static void point(void *arg, const struct point *p)
 		close_metric(o);
 		o->instrument = p->of;
 		o->exponential = exponential;
+		o->cumulative = p->cumulative;
 		o->metric_at = wire_used(w);
 	}
 	before = wire_used(w);

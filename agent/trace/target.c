@@ -2,6 +2,7 @@
 
 #include "metrics/metrics.h"
 #include "pipeline/resource.h"
+#include "trace/clock.h"
 #include "trace/literals.h"
 #include <pthread.h>
 
@@ -85,6 +86,18 @@ int target_new(struct target **out, uint16_t slot, uint32_t generation, int pid,
 	t->literals = literals ? take(*literals) : NULL;
 	*out = t;
 	return 0;
+}
+
+void target_born(struct target *t, uint64_t start_time)
+{
+	long hz = sysconf(_SC_CLK_TCK);
+	struct clock clock = { 0 };
+
+	clock_refresh(&clock);
+	t->start_time = start_time;
+	t->born_ns = start_time && hz > 0
+			     ? clock_unix(&clock, start_time * (1000000000u / (uint64_t)hz))
+			     : 0;
 }
 
 void target_free(struct target **p)
@@ -303,4 +316,35 @@ void targets_foreach(struct targets *t, void (*fn)(const struct target *, void *
 		if (t->places[i].state == PLACE_LIVE)
 			fn(atomic_load(&t->places[i].target), arg);
 	(void)pthread_mutex_unlock(&t->lock);
+}
+
+struct targets_list *targets_list(struct targets *t)
+{
+	struct targets_list *l = calloc(1, sizeof(*l) + t->n * sizeof(l->v[0]));
+
+	if (!l)
+		return NULL;
+	(void)pthread_mutex_lock(&t->lock);
+	for (size_t i = 0; i < t->n; i++) {
+		const struct target *target = atomic_load(&t->places[i].target);
+
+		if (t->places[i].state == PLACE_LIVE)
+			l->v[l->n++] =
+				(struct target_ref){ .pid = target->pid,
+						     .measured = target->owner,
+						     .start_time = target->start_time,
+						     .born_ns = target->born_ns,
+						     .resource = resource_ref(target->resource) };
+	}
+	(void)pthread_mutex_unlock(&t->lock);
+	return l;
+}
+
+void targets_list_free(struct targets_list **p)
+{
+	struct targets_list *l = take(*p);
+
+	for (size_t i = 0; l && i < l->n; i++)
+		resource_put(&l->v[i].resource);
+	free(l);
 }

@@ -18,6 +18,8 @@ struct target {
 	uint16_t slot;
 	uint32_t generation;
 	int pid;
+	uint64_t start_time; /* of the process: clock ticks since boot; with the pid its identity */
+	uint64_t born_ns;    /* the same as Unix time, 0: not known */
 	struct resource *resource;     /* encoded once; batches that name it hold a reference */
 	struct owner *owner;           /* whose series its operations feed; NULL: not measured */
 	struct literals *literals;     /* events thread */
@@ -36,6 +38,8 @@ struct target {
 int target_new(struct target **out, uint16_t slot, uint32_t generation, int pid,
 	       struct resource **resource, struct literals **literals,
 	       const struct str *probe_paths, size_t nprobe_paths, uint32_t signals) must_check;
+/* When its process began: clock ticks since boot. For one that was not published. */
+void target_born(struct target *t, uint64_t start_time);
 /* For one that was not published. */
 void target_free(struct target **t);
 
@@ -76,6 +80,22 @@ struct target *targets_find(struct targets *t, struct cookie c);
 void targets_reap(struct targets *t);
 /* Events: true when something waits to be freed, so that the thread looks again soon. */
 bool targets_retiring(struct targets *t);
+/* A live target as others may keep it for a while. */
+struct target_ref {
+	int pid;
+	bool measured;
+	uint64_t start_time, born_ns;
+	struct resource *resource; /* a reference */
+};
+
+struct targets_list {
+	size_t n;
+	struct target_ref v[];
+};
+
+/* All live targets. NULL: no memory. Any thread but worker and events. */
+struct targets_list *targets_list(struct targets *t);
+void targets_list_free(struct targets_list **l);
 /* Any thread but worker and events: calls fn under a lock for each live target; for the status
  * page. */
 void targets_foreach(struct targets *t, void (*fn)(const struct target *, void *), void *arg);

@@ -1,0 +1,266 @@
+/* Semantic conventions 1.44, "OS process metrics"; proc(5). */
+#include "metrics/process.h"
+
+#include "base/config.h"
+#include "pipeline/resource.h"
+#include "trace/target.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define SCOPE "spoor/process"
+
+struct process_source {
+	const char *proc_root;
+	struct targets *targets;
+};
+
+int process_source_new(struct process_source **out, const struct config *cfg, struct targets *t)
+{
+	struct process_source *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->proc_root = cfg->proc_root;
+	s->targets = t;
+	*out = s;
+	return 0;
+}
+
+void process_source_free(struct process_source **s)
+{
+	free(take(*s));
+}
+
+/* ---- /proc ---- */
+
+/* A file of the folder, NUL-terminated. Its length or -errno. */
+static ssize_t read_file(int folder, const char *name, char *out, size_t size)
+{
+	auto_close int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, out, size - 1);
+
+	if (n < 0)
+		return -errno;
+	out[n] = '\0';
+	return n;
+}
+
+/* Fields of stat behind the command, which may hold anything: 3 is the first one. */
+static int read_stat(int folder, struct process_numbers *out, uint64_t *start_time)
+{
+	char text[1024];
+	ssize_t n = read_file(folder, "stat", text, sizeof(text));
+	unsigned long long user, system, virtual_bytes;
+	long long threads, resident;
+	const char *p;
+	long hz = sysconf(_SC_CLK_TCK);
+
+	if (n < 0)
+		return (int)n;
+	p = strrchr(text, ')');
+	if (!p || hz <= 0 ||
+	    sscanf(p + 1,
+		   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %lld "
+		   "%*d %" SCNu64 " %llu %lld",
+		   &user, &system, &threads, start_time, &virtual_bytes, &resident) != 6)
+		return -EBADMSG;
+	out->user_s = (double)user / (double)hz;
+	out->system_s = (double)system / (double)hz;
+	out->threads = threads;
+	out->virtual_bytes = (int64_t)virtual_bytes;
+	out->resident_bytes = resident * sysconf(_SC_PAGESIZE);
+	return 0;
+}
+
+static int read_switches(int folder, struct process_numbers *out)
+{
+	char text[4096];
+	ssize_t n = read_file(folder, "status", text, sizeof(text));
+	const char *v, *i;
+	long long voluntary, involuntary;
+
+	if (n < 0)
+		return (int)n;
+	v = strstr(text, "\nvoluntary_ctxt_switches:");
+	i = strstr(text, "\nnonvoluntary_ctxt_switches:");
+	if (!v || !i || sscanf(strchr(v, ':') + 1, "%lld", &voluntary) != 1 ||
+	    sscanf(strchr(i, ':') + 1, "%lld", &involuntary) != 1)
+		return -EBADMSG;
+	out->voluntary = voluntary;
+	out->involuntary = involuntary;
+	return 0;
+}
+
+/* Switches are those of one thread in /proc/PID/status: all threads are added up. */
+static int add_threads(int folder, struct process_numbers *out)
+{
+	int fd = openat(folder, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *threads = fd < 0 ? NULL : fdopendir(fd);
+	struct process_numbers sum = { 0 }, one;
+
+	if (!threads) {
+		int err = -errno;
+
+		if (fd >= 0)
+			(void)close(fd);
+		return err;
+	}
+	for (struct dirent *d = readdir(threads); d; d = readdir(threads)) {
+		auto_close int thread = -1;
+
+		if (d->d_name[0] == '.')
+			continue;
+		thread = openat(dirfd(threads), d->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (thread < 0 || read_switches(thread, &one) < 0)
+			continue; /* it has ended meanwhile */
+		sum.voluntary += one.voluntary;
+		sum.involuntary += one.involuntary;
+	}
+	(void)closedir(threads);
+	out->voluntary = sum.voluntary;
+	out->involuntary = sum.involuntary;
+	return 0;
+}
+
+/* Since Linux 6.2 the folder's size is the number; else they are counted. */
+static int64_t count_fds(int folder)
+{
+	auto_close int fd = openat(folder, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+	int64_t n = 0;
+	DIR *dir;
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) == 0 && st.st_size > 0)
+		return st.st_size;
+	dir = fdopendir(fd);
+	if (!dir)
+		return -1;
+	fd = -1; /* the folder's now */
+	for (struct dirent *d = readdir(dir); d; d = readdir(dir))
+		n += d->d_name[0] != '.';
+	(void)closedir(dir);
+	return n;
+}
+
+int process_numbers(struct process_numbers *out, const char *proc_root, int pid,
+		    uint64_t start_time)
+{
+	struct process_numbers n = { 0 };
+	auto_close int folder = -1;
+	uint64_t began = 0;
+	char path[256];
+	int err;
+
+	/* An open folder is of one process; of another that has the pid later nothing is read. */
+	(void)snprintf(path, sizeof(path), "%s/%d", proc_root, pid);
+	folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (folder < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	err = read_stat(folder, &n, &began);
+	if (!err && began != start_time)
+		err = -ESRCH;
+	if (!err)
+		err = add_threads(folder, &n);
+	if (err)
+		return err;
+	n.fds = count_fds(folder);
+	*out = n;
+	return 0;
+}
+
+/* ---- points ---- */
+
+static const struct instrument cpu = { .name = "process.cpu.time",
+				       .unit = "s",
+				       .help = "Total CPU seconds broken down by different states.",
+				       .kind = INSTRUMENT_COUNTER,
+				       .real = true };
+static const struct instrument memory = { .name = "process.memory.usage",
+					  .unit = "By",
+					  .help = "The amount of physical memory in use.",
+					  .kind = INSTRUMENT_UPDOWN };
+static const struct instrument mapped = { .name = "process.memory.virtual",
+					  .unit = "By",
+					  .help = "The amount of committed virtual memory.",
+					  .kind = INSTRUMENT_UPDOWN };
+static const struct instrument nthreads = { .name = "process.thread.count",
+					    .unit = "{thread}",
+					    .help = "Process threads count.",
+					    .kind = INSTRUMENT_UPDOWN };
+static const struct instrument nfds = {
+	.name = "process.unix.file_descriptor.count",
+	.unit = "{file_descriptor}",
+	.help = "Number of unix file descriptors in use by the process.",
+	.kind = INSTRUMENT_UPDOWN
+};
+static const struct instrument switches = {
+	.name = "process.context_switches",
+	.unit = "{context_switch}",
+	.help = "Number of times the process has been context switched.",
+	.kind = INSTRUMENT_COUNTER
+};
+
+/* Where a process's points go. */
+struct emitting {
+	const struct point_sink *sink;
+	void *arg;
+	uint64_t start_ns, now_ns;
+};
+
+static void emit(const struct emitting *e, const struct instrument *of, const char *key,
+		 const char *value, double real, int64_t number)
+{
+	struct attr attr = { .key = key, .type = ATTR_STR, .s = str_of(value) };
+	struct point p = { .of = of,
+			   .attrs = &attr,
+			   .nattrs = key != NULL,
+			   .cumulative = true,
+			   .start_ns = e->start_ns,
+			   .time_ns = e->now_ns };
+
+	if (of->real)
+		p.d = real;
+	else
+		p.i = number;
+	e->sink->point(e->arg, &p);
+}
+
+static void emit_all(const struct emitting *e, const struct process_numbers *n)
+{
+	emit(e, &cpu, "cpu.mode", "user", n->user_s, 0);
+	emit(e, &cpu, "cpu.mode", "system", n->system_s, 0);
+	emit(e, &memory, NULL, NULL, 0, n->resident_bytes);
+	emit(e, &mapped, NULL, NULL, 0, n->virtual_bytes);
+	emit(e, &nthreads, NULL, NULL, 0, n->threads);
+	if (n->fds >= 0)
+		emit(e, &nfds, NULL, NULL, 0, n->fds);
+	emit(e, &switches, "process.context_switch.type", "voluntary", 0, n->voluntary);
+	emit(e, &switches, "process.context_switch.type", "involuntary", 0, n->involuntary);
+}
+
+void process_collect(void *state, const struct collecting *how, const struct point_sink *sink,
+		     void *arg)
+{
+	const struct process_source *s = state;
+	struct targets_list *list = targets_list(s->targets);
+
+	for (size_t i = 0; list && i < list->n; i++) {
+		struct target_ref *t = &list->v[i];
+		struct emitting e = {
+			.sink = sink, .arg = arg, .start_ns = t->born_ns, .now_ns = how->now_ns
+		};
+		struct process_numbers n;
+
+		if (!t->measured || process_numbers(&n, s->proc_root, t->pid, t->start_time) < 0)
+			continue;
+		sink->begin(arg, t->resource, SCOPE);
+		emit_all(&e, &n);
+	}
+	targets_list_free(&list);
+}
