@@ -36,11 +36,11 @@ def free_port():
 class Collector:
     """Listens for OTLP/HTTP on `url` and OTLP/gRPC on `grpc`; spans() is what it wrote so far."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, config="otelcol.yaml"):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.file, port, grpc = self.folder / "received.json", free_port(), free_port()
-        config = (TESTS / "collector" / "otelcol.yaml").read_text()
+        config = (TESTS / "collector" / config).read_text()
         (self.folder / "otelcol.yaml").write_text(config)
         self.url, self.grpc = f"http://127.0.0.1:{port}", f"127.0.0.1:{grpc}"
         with open(self.folder / "otelcol.log", "wb") as log:

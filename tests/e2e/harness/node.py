@@ -92,8 +92,8 @@ class Node:
         self.receivers.append(sink)
         return sink
 
-    def collector(self):
-        collector = Collector(self.folder / f"collector{len(self.receivers)}")
+    def collector(self, **kw):
+        collector = Collector(self.folder / f"collector{len(self.receivers)}", **kw)
         self.receivers.append(collector)
         return collector
 

@@ -152,3 +152,23 @@ def test_forms_that_can_be_chosen(node, temporality, histogram):
             if p.key in series:
                 assert p.start >= series[p.key], "one begins where the other ended"
             series[p.key] = p.time
+
+
+def test_the_collectors_own_metrics_of_the_same_spans_say_the_same(node):
+    collector = node.collector(config="spanmetrics.yaml")
+    target = node.run()
+    agent = node.agent(collector, metrics__interval=INTERVAL)
+    agent.wait_traced(target.pid)
+    send(target.port, requests(800) + [Request("/slow", trace=None) for _ in range(6)], workers=8)
+
+    def counted(scope, metric):
+        keys = ("http.request.method", "url.scheme", "error.type", "http.response.status_code", "http.route", "network.protocol.version")
+        return {tuple(str(p.attrs.get(k)) for k in keys): (p.count, p.buckets, round(p.sum, 6)) for p in last_points(collector.points())
+                if p.scope == scope and p.metric == metric}
+
+    def both():
+        return counted("spoor/net/http", SERVER), counted("spanmetricsconnector", "traces.span.metrics.duration")
+
+    until(lambda: all(sum(c for c, _, _ in side.values()) == 806 for side in both()), 15, lambda: f"{both()}")
+    ours, theirs = both()
+    assert ours == theirs and len(ours) == 5
