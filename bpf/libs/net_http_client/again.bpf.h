@@ -18,35 +18,35 @@ static __always_inline struct op *open_attempt(struct pt_regs *ctx, const struct
 	return op;
 }
 
+/* The ids of the next attempt: the parent stays. Where the program has put ids of its own onto the
+ * wire, the first attempt has them, and the next one is below it. */
+static __always_inline void next_ids(struct scratch *b, struct event *ev, __u32 own)
+{
+	if (ev->sdk & SDK_LEFT)
+		return;
+	random_seed(&b->random);
+	if (own & OP_OWN_IDS) {
+		set_u64(ev->parent_id, id_of(ev->span_id));
+		ev->flags |= EVENT_LOCAL;
+	}
+	set_u64(ev->span_id, random_mix(b->random.a) ?: 1);
+}
+
 /* Sends the attempt that has failed, and makes op the next one. */
 static __always_inline void begin_again(struct scratch *b, const struct go_slot *s, struct op *op)
 {
-	struct cookie c = op->ev.cookie;
-
-	if (go_read_struct(&b->buf, s->at[F_REQ_SIZE], op->failed_req)) {
-		count(ops_unreadable);
-		return;
-	}
 	b->g.depth = op->depth;
 	go_leave(&op->ev, &b->g, &op->entered);
 	b->results.p[0] = 0;
 	b->results.p[1] = op->failed[0];
 	b->results.p[2] = op->failed[1];
-	b->op = *op;
 	send(b, s, op);
-	__builtin_memset(&b->op.ev, 0, sizeof(b->op.ev));
-	b->op.ev.cookie = c;
-	b->op.ev.goid = b->g.goid;
-	b->op.ev.start_ns = bpf_ktime_get_boot_ns();
-	b->op.retries += b->op.retries < 255;
-	/* What send() has read in its place. */
-	if (go_read_struct(&b->buf, s->at[F_REQ_SIZE], op->failed_req))
-		count(ops_unreadable);
-	begin_ids(b, s);
-	if (!b->op.silent)
-		go_enter(&b->op.ev, &b->g, &b->op.entered);
-	b->op.failed_req = 0;
-	*op = b->op;
+	op->ev.start_ns = bpf_ktime_get_boot_ns();
+	op->retries += op->retries < 255;
+	next_ids(b, &op->ev, op->own);
+	op->own = 0;
+	op->failed[0] = 0;
+	go_enter(&op->ev, &b->g, &op->entered);
 }
 
 /* func (pc *persistConn) shouldRetryRequest(req *Request, err error) bool: called when an attempt
@@ -66,7 +66,6 @@ int net_http_client_failed(struct pt_regs *ctx)
 		return 0;
 	op = open_attempt(ctx, s, &c, b);
 	if (op) {
-		op->failed_req = GO_P2(ctx);
 		op->failed[0] = GO_P3(ctx);
 		op->failed[1] = GO_P4(ctx);
 	}
@@ -89,7 +88,7 @@ int net_http_client_again(struct pt_regs *ctx)
 	if (!b)
 		return 0;
 	op = open_attempt(ctx, s, &c, b);
-	if (op && op->failed_req)
+	if (op && op->failed[0])
 		begin_again(b, s, op);
 	net_http_client_scratch_put(b);
 	return 0;

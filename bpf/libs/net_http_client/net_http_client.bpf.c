@@ -13,17 +13,17 @@
 /* One attempt, from its begin to its end: both on one goroutine. Transports may call each other (a
  * registered protocol, x/net's below net/http's), so the call is also known by how deep in the
  * stack its frame lies. */
+#define OP_OWN_IDS 1 /* the program has put these onto the wire */
 struct op {
 	__u32 active;
 	__u8 silent;  /* its span is not to be sent */
 	__u8 bits;    /* NET_HTTP_CLIENT_* */
 	__u8 retries; /* attempts before this one within the same call of roundTrip */
-	__u8 pad;
+	__u8 own;     /* OP_OWN_IDS */
 	__u64 depth;
 	__u64 url, response; /* of the Request: *URL, *Response */
 	__u64 transport;     /* net/http's; 0: another's */
-	__u64 failed_req;    /* net/http looks whether it tries again: the *Request ... */
-	__u64 failed[2];     /* ... and the error of this attempt */
+	__u64 failed[2];     /* the error of this attempt: net/http looks whether it tries again */
 	struct go_str method;
 	__s64 length; /* of the body, -1: unknown */
 	struct event ev;
@@ -103,8 +103,11 @@ static __always_inline void begin_ids(struct scratch *b, const struct go_slot *s
 	random_seed(&b->random);
 	go_parent(&op->ev, s, &b->g, ctx.ptr, ctx.len);
 	go_identify(&op->ev, s, &b->random);
-	if (!(op->ev.sdk & SDK_LEFT) && own_header(b, s))
+	if (!(op->ev.sdk & SDK_LEFT) && own_header(b, s)) {
 		op->silent = go_take_own(&op->ev, &b->own, s);
+		if (id_of(op->ev.span_id) == id_of(b->own.parent_id))
+			op->own = OP_OWN_IDS;
+	}
 }
 
 /* A body that is there and whose length is 0 has an unknown one. */
