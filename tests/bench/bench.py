@@ -302,6 +302,29 @@ class Bench:
         self.row("agent CPU per 1,000 requests exported", f"{median(ms):.1f} ms ({spread(ms, 1)})", "<= 6 ms", PEERS["agent"] + " ms", median(ms) <= 6)
         self.row("spans at the collector per request", f"{median(arrived):.4f}", "1", "0.98-1", abs(median(arrived) - 1) < 0.001)
 
+    def m_metrics(self):
+        """The same requests with and without metrics; and with metrics alone."""
+        sink, app = self.sink(), self.app()
+        ways = {"spans": ["--metrics-exporters", "none"], "both": ["--metrics-interval", "1s"],
+                "metrics": ["--metrics-interval", "1s", "--traces-sampler", "always_off"]}
+        names, ms = list(ways), {}
+        for k in range(self.o.rounds):
+            for name in names[k % 3:] + names[:k % 3]:
+                p = self.agent(sink, "*/httpapp", app.url, None, *ways[name])
+                time.sleep(1)
+                c = cpu_seconds(p.pid)
+                r = self.wrk(app.url, self.o.seconds)
+                time.sleep(2.5)
+                ms.setdefault(name, []).append((cpu_seconds(p.pid) - c) / r["requests"] * 1e6)
+                if name != "spans":
+                    assert self.metric(p, "spoor_metric_operations_total") >= r["requests"], "each is measured"
+                self.stop(p)
+        self.stop(app), self.stop(sink)
+        share = [1 - s / b for s, b in zip(ms["spans"], ms["both"])]
+        print(f"    agent CPU per 1,000 requests: " + ", ".join(f"{n} {spread(v)} ms" for n, v in ms.items()))
+        self.row("metrics' share of the agent's CPU, at the maximum rate", f"{median(share):.2f} ({spread(share)})", "-")
+        self.row("agent CPU per 1,000 requests that are measured only", f"{median(ms['metrics']):.2f} ms ({spread(ms['metrics'])})", "-")
+
     def m_client(self):
         """The load generator's own calls (net/http's client, HTTP/1, keep-alive) to a server that is not traced."""
         knob = "/proc/sys/kernel/bpf_stats_enabled"
@@ -454,7 +477,7 @@ class Bench:
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     modes = [m[2:] for m in dir(Bench) if m.startswith("m_")]
-    order = ["hits", "max", "paced", "client", "grpc", "memory", "first", "analysis", "alloc"]
+    order = ["hits", "max", "paced", "metrics", "client", "grpc", "memory", "first", "analysis", "alloc"]
     ap.add_argument("--agent", default=os.path.join(ROOT, "build/release/spoor"))
     ap.add_argument("-m", "--modes", default=",".join(order), help=f"of {', '.join(sorted(modes))}")
     ap.add_argument("-r", "--rounds", type=int, default=5)
