@@ -89,6 +89,7 @@ struct go_sdk {
 	0x04 /* the program serves requests that no probe sees: ids that it puts onto the wire may \
 	      * be those that one of them came with                                                \
 	      */
+#define GO_OPTION_LEND 0x08 /* operations may have parents, or be covered, in this program */
 
 /* One entry of a library's "slots" ARRAY map: all that its probes must know of one process. */
 struct go_slot {

@@ -159,13 +159,13 @@ static __always_inline int lend_self(const struct event *ev, __u64 ctx)
  * the data pointer of its context (0: none). LEND_SELF: whoever is given that context or one made
  * from it finds the operation; goes with go_unlend(). LEND_CONN: the same, but what stands in the
  * map is the context's parent, for as long as the goroutine serves that connection: nothing is
- * inserted for later requests. */
-GO_APART int go_lend(const struct event *ev, __u64 ctx, __u32 how)
+ * inserted for later requests. In a program in which nobody asks, nobody lends. */
+GO_APART int go_lend(const struct event *ev, const struct go_slot *s, __u64 ctx, __u32 how)
 {
 	struct live *l;
 	__u64 up[2];
 
-	if (!ev)
+	if (!ev || !s || !(s->options & GO_OPTION_LEND))
 		return 0;
 	if (ev->flags & EVENT_REMOTE)
 		inbound_note(&ev->cookie, id_of(ev->parent_id));
@@ -186,13 +186,16 @@ GO_APART int go_lend(const struct event *ev, __u64 ctx, __u32 how)
 
 /* The operation that goroutine ev->goid serves has ended and lends no more. COVERED_*, 0: its span
  * is to be sent. keep: more requests may come on this connection. */
-static __always_inline int go_unlend(const struct event *ev, int keep)
+static __always_inline int go_unlend(const struct event *ev, const struct go_slot *s, int keep)
 {
 	struct op_key k = { .slot = ev->cookie.slot, .id = ev->goid };
-	struct live *l = bpf_map_lookup_elem(&live, &k);
 	struct op_key c = { .slot = ev->cookie.slot };
+	struct live *l;
 	int covered;
 
+	if (!(s->options & GO_OPTION_LEND))
+		return 0;
+	l = bpf_map_lookup_elem(&live, &k);
 	if (!l)
 		return 0;
 	covered = l->outer.active & LIVE_KIND ? l->outer.covered : 0;

@@ -240,6 +240,15 @@ static bool is_blind(struct attach *a, const struct plan *p)
 	return blind;
 }
 
+/* What one library's probes see in the program, another's ask for. */
+static bool is_asked(const struct plan *p)
+{
+	for (size_t i = 0; i < p->nlibs; i++)
+		if (plan_asks(&p->libs[i]))
+			return true;
+	return false;
+}
+
 /* Slots first: the first hit must find them. */
 static int fill(struct attach *a, struct attached *t, const struct plan *p, uint32_t generation,
 		uint64_t bias, uint8_t use)
@@ -254,7 +263,8 @@ static int fill(struct attach *a, struct attached *t, const struct plan *p, uint
 		shared.inbound = INBOUND_B3;
 	shared.options = (a->cfg->starting_goroutine ? GO_OPTION_STARTED : 0) |
 			 (use & USE_METRICS ? GO_OPTION_METRICS : 0) |
-			 (is_blind(a, p) ? GO_OPTION_BLIND : 0);
+			 (is_blind(a, p) ? GO_OPTION_BLIND : 0) |
+			 (is_asked(p) ? GO_OPTION_LEND : 0);
 	if (shared.ro_hi) {
 		shared.ro_lo += bias;
 		shared.ro_hi += bias;

@@ -76,6 +76,7 @@ struct go_part {
 	const char *lost; /* what the user does not get without it, one clause */
 	uint32_t feature; /* FEATURE_*: off as long as that is; 0: always tried */
 	bool serves;      /* it sees requests that the program gets, with the ids they come with */
+	bool asks;        /* it looks at what others serve: for a parent, or to take their place */
 };
 
 /* What decode() may use beside the event. All of it is the caller's and lives as long as the batch.

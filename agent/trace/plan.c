@@ -369,6 +369,14 @@ enum plan_serves plan_serves(const struct plan_lib *p)
 	return serves;
 }
 
+bool plan_asks(const struct plan_lib *p)
+{
+	for (size_t i = 0; i < p->lib->nparts; i++)
+		if (p->lib->parts[i].asks && p->parts >> i & 1)
+			return true;
+	return false;
+}
+
 static const char *feature_name(uint32_t feature)
 {
 	if (feature & FEATURE_PROPAGATION)

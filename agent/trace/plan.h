@@ -71,6 +71,8 @@ bool plan_sdk_absent(const struct plan_lib *p);
  */
 enum plan_serves { PLAN_SERVES_NOTHING, PLAN_SERVES_UNSEEN, PLAN_SERVES_SEEN };
 enum plan_serves plan_serves(const struct plan_lib *p);
+/* Whether a whole part of it asks, see struct go_part. */
+bool plan_asks(const struct plan_lib *p);
 /* What keeps a part from being whole, one clause: "function net/http.(*conn).serve is not in the
  * binary". Returns buf, "" for a whole part. */
 const char *plan_missing(const struct plan_lib *p, size_t part, char *buf, size_t size);

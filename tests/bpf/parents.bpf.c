@@ -19,9 +19,9 @@ static __always_inline long call(struct parents_call *c, const struct go_g *g)
 
 	switch (c->what) {
 	case PARENTS_LEND:
-		return go_lend(&c->ev, c->data, c->how);
+		return go_lend(&c->ev, &c->slot, c->data, c->how);
 	case PARENTS_UNLEND:
-		return go_unlend(&c->ev, c->how);
+		return go_unlend(&c->ev, &c->slot, c->how);
 	case PARENTS_ENTER:
 		return go_enter(&c->ev, g, entered);
 	case PARENTS_LEAVE:

@@ -179,7 +179,7 @@ static inline struct parents_call call_of(uint32_t what, uint8_t id, uint64_t go
 	c.ev.goid = goid;
 	c.ev.flags = SAMPLED;
 	c.ev.trace_id[0] = c.ev.trace_id[15] = c.ev.span_id[0] = id;
-	c.slot.options = GO_OPTION_STARTED;
+	c.slot.options = GO_OPTION_STARTED | GO_OPTION_LEND;
 	c.slot.sample_below = UINT64_MAX;
 	c.slot.sample_inbound = SAMPLE_LIKE_PARENT;
 	return c;

@@ -19,7 +19,8 @@ static const struct go_part parts[] = {
 	{ .name = "its spans of requests in the place of ours",
 	  .probes = 1,
 	  .fields = 1ull << F_G_GOID,
-	  .lost = "requests that the program sends spans of are traced by both" },
+	  .lost = "requests that the program sends spans of are traced by both",
+	  .asks = true },
 };
 
 static const struct lib_sdk_off off[] = {

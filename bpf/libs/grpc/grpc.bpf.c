@@ -81,7 +81,7 @@ static __always_inline void server_begin(struct pt_regs *ctx, const struct go_sl
 		return;
 	}
 	b->k = (struct op_key){ .slot = c.slot, .id = GO_G(ctx) };
-	if (op_make(b, GRPC_OF_SERVER))
+	if (op_make(b, s, GRPC_OF_SERVER))
 		return;
 	op = bpf_map_lookup_elem(&grpc_server_ops, &b->k);
 	if (!op)
@@ -99,7 +99,7 @@ static __always_inline void server_begin(struct pt_regs *ctx, const struct go_sl
 	if (go_left(&op->ev, s, in->ptr, in->len, SPAN_KIND_SERVER))
 		b->found.b3_wanted = 0;
 	server_identify(op, s, b);
-	go_lend(&op->ev, in->len, LEND_SELF);
+	go_lend(&op->ev, s, in->len, LEND_SELF);
 	op->active = OP_OPEN;
 }
 
@@ -192,7 +192,7 @@ static __always_inline int server_status(struct pt_regs *ctx, int handler)
 	op = bpf_map_lookup_elem(&grpc_server_ops, &k);
 	if (!op || op->stream != GO_P2(ctx))
 		return 0;
-	go_leave_to_sdk(&op->ev, go_unlend(&op->ev, 0));
+	go_leave_to_sdk(&op->ev, go_unlend(&op->ev, s, 0));
 	if (handler && s->at[F_HANDLER_REQ] != GO_ABSENT) {
 		(void)go_read(&req, 8, GO_P1(ctx) + s->at[F_HANDLER_REQ]);
 	} else if (!handler) {
@@ -272,7 +272,7 @@ static __always_inline void client_begin(struct pt_regs *ctx, const struct go_sl
 		write_attempt(b, s, bpf_map_lookup_elem(&grpc_client_ops, &b->k), GO_G(ctx));
 		return;
 	}
-	if (op_make(b, GRPC_OF_CLIENT))
+	if (op_make(b, s, GRPC_OF_CLIENT))
 		return;
 	op = bpf_map_lookup_elem(&grpc_client_ops, &b->k);
 	if (!op)

@@ -79,19 +79,19 @@ GO_SCRATCH(grpc_scratch, struct scratch)
 
 /* A new entry of key b->k, in the place of an old one whose end was not seen. 0, or not 0: no room.
  * Apart, as what begins an operation needs its stack for the walk over contexts. */
-GO_APART int op_make(struct scratch *b, __u32 kind)
+GO_APART int op_make(struct scratch *b, const struct go_slot *s, __u32 kind)
 {
 	struct go_g g = {};
 	struct op *op;
 
-	if (!b)
+	if (!b || !s)
 		return -1;
 	op = kind == GRPC_OF_SERVER ? bpf_map_lookup_elem(&grpc_server_ops, &b->k)
 				    : bpf_map_lookup_elem(&grpc_client_ops, &b->k);
 	if (op && op->active) {
 		count(ops_new_begin);
 		if (kind == GRPC_OF_SERVER)
-			(void)go_unlend(&op->ev, 0);
+			(void)go_unlend(&op->ev, s, 0);
 		if (op->active == OP_ENTERED) {
 			g.goid = op->ev.goid;
 			go_leave(&op->ev, &g, &op->entered);

@@ -45,7 +45,7 @@ static __always_inline int begin_again(struct op *op, const struct go_slot *s,
 		return 1;
 	}
 	count(ops_new_begin);
-	(void)go_unlend(&op->rec.ev, op->active == OP_H1);
+	(void)go_unlend(&op->rec.ev, s, op->active == OP_H1);
 	op->active = 0;
 	return 0;
 }
@@ -60,7 +60,7 @@ static __always_inline int begin_in(void *ctx, const struct go_slot *s, struct c
 	if (op && op->rec.ev.goid != goid) {
 		if (op->active)
 			count(ops_new_begin);
-		(void)go_unlend(&op->rec.ev, 0);
+		(void)go_unlend(&op->rec.ev, s, 0);
 		op = NULL;
 	}
 	if (read_struct(&b->req, s, a->fields == F_H2REQ_SIZE ? F_H2REQ_SIZE : F_REQ_SIZE,
@@ -90,7 +90,7 @@ static __always_inline int begin_in(void *ctx, const struct go_slot *s, struct c
 	op->req = a->fields == F_REQ_SIZE ? a->req : 0;
 	op_begin(op, s, b, a->fields);
 	op->active = a->kind;
-	go_lend(&op->rec.ev,
+	go_lend(&op->rec.ev, s,
 		go_u64(&b->req,
 		       8 + (a->fields == F_REQ_SIZE ? s->at[F_REQ_CTX] : s->at[F_H2REQ_CTX])),
 		a->kind == OP_H1 ? LEND_CONN : LEND_SELF);
@@ -210,12 +210,12 @@ static __always_inline int end(struct pt_regs *ctx, int how, __u64 writer, int l
 	if (last && op->rec.ev.goid != go_goid(ctx, s)) {
 		if (op->active)
 			count(ops_new_begin);
-		(void)go_unlend(&op->rec.ev, 0);
+		(void)go_unlend(&op->rec.ev, s, 0);
 		share_drop(&net_http_ops, &k);
 		return 0;
 	}
 	if (op->active && (!writer || writer == op->writer)) {
-		covered = go_unlend(&op->rec.ev, !last);
+		covered = go_unlend(&op->rec.ev, s, !last);
 		if (last)
 			mark_panic(op, s, GO_G(ctx));
 		if (how == END_DONE && op->rec.ev.flags & EVENT_PANICKED)
@@ -230,7 +230,7 @@ static __always_inline int end(struct pt_regs *ctx, int how, __u64 writer, int l
 		op->active = 0;
 		op->rec.bits = 0;
 	} else if (last) {
-		(void)go_unlend(&op->rec.ev, 0);
+		(void)go_unlend(&op->rec.ev, s, 0);
 	}
 	if (last)
 		share_drop(&net_http_ops, &k);
@@ -298,7 +298,7 @@ int net_http_hijack(struct pt_regs *ctx)
 	b = net_http_scratch_take();
 	if (!b)
 		return 0;
-	go_leave_to_sdk(&op->rec.ev, go_unlend(&op->rec.ev, 1));
+	go_leave_to_sdk(&op->rec.ev, go_unlend(&op->rec.ev, s, 1));
 	if (!is_handover(op, s, b))
 		op_end(op, s, b, END_HIJACKED);
 	net_http_scratch_put(b);
