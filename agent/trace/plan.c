@@ -357,7 +357,7 @@ enum plan_serves plan_serves(const struct plan_lib *p)
 
 	for (size_t i = 0; i < p->lib->nparts; i++) {
 		const struct go_part *part = &p->lib->parts[i];
-		bool there = part->serves;
+		bool there = part->serves && p->funcs;
 
 		if (there && p->parts >> i & 1)
 			return PLAN_SERVES_SEEN;

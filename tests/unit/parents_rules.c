@@ -132,6 +132,21 @@ Test(parents_rules, the_inference_is_an_option)
 	cr_expect_eq(entries("started"), 0);
 }
 
+Test(parents_rules, where_nobody_asks_nothing_is_lent)
+{
+	struct parents_call c = call_of(PARENTS_LEND, 7, 1);
+	struct ctx a;
+
+	c.slot.options &= ~GO_OPTION_LEND;
+	c.data = (uintptr_t)with(&a, &cancel_itab, root).data;
+	c.how = LEND_SELF;
+	run(&c);
+	cr_expect_eq(entries("live") + entries("contexts"), 0);
+	c.slot.options |= GO_OPTION_LEND;
+	run(&c);
+	cr_expect_eq(entries("live") + entries("contexts"), 2);
+}
+
 /* ---- ids and sampling ---- */
 
 static struct parents_call child_of(uint8_t flags, uint8_t inbound, uint64_t below)
