@@ -222,6 +222,45 @@ Test(net_http_client, redirects_count_and_sizes_are_an_option)
 	expect("network.protocol.version", "2");
 }
 
+static void add_address(const uint8_t *ip, uint8_t n)
+{
+	build(&plain);
+	memcpy((char *)&record + record.ev.ev.size, ip, n);
+	record.ev.ev.size += n;
+	record.ev.peer_len = n;
+	record.ev.peer_port = 443;
+}
+
+Test(net_http_client, the_peer_is_an_address_and_a_port)
+{
+	static const uint8_t v4[] = { 192, 0, 2, 7 }, v6[16] = { 0x20, 0x01, 0xd, 0xb8, [15] = 1 };
+
+	add_address(v4, sizeof(v4));
+	cr_assert_eq(decode_record(), 0);
+	expect("network.peer.address", "192.0.2.7");
+	expect_int("network.peer.port", 443);
+	add_address(v6, sizeof(v6));
+	cr_assert_eq(decode_record(), 0);
+	expect("network.peer.address", "2001:db8::1");
+	add_address(v6, 7);
+	cr_assert_eq(decode_record(), 0);
+	cr_assert_null(span_attr(&span, "network.peer.address"));
+	add_address(v4, sizeof(v4));
+	record.ev.peer_len = 5;
+	cr_assert_eq(decode_record(), -EBADMSG);
+}
+
+Test(net_http_client, what_an_exporter_sends_is_marked)
+{
+	struct said s = plain;
+
+	decode_said(s);
+	cr_assert_not(span.exports);
+	s.bits = NET_HTTP_CLIENT_EXPORTS;
+	decode_said(s);
+	cr_assert(span.exports);
+}
+
 Test(net_http_client, lengths_that_exceed_the_record_are_refused)
 {
 	build(&plain);
