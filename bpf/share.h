@@ -23,6 +23,21 @@ struct {
 	__type(value, struct share);
 } shares SEC(".maps");
 
+/* A first entry of that key. 0, or not 0: there is one, or no room; not counted. */
+static __always_inline int share_add(void *map, const struct op_key *k, const void *value)
+{
+	__u32 at = k->slot;
+	struct share *s = bpf_map_lookup_elem(&shares, &at);
+
+	if (!s)
+		return -1;
+	if (__sync_fetch_and_add(&s->held, 1) < share_max &&
+	    !bpf_map_update_elem(map, k, value, BPF_NOEXIST))
+		return 0;
+	__sync_fetch_and_add(&s->held, -1);
+	return -1;
+}
+
 /* An entry of that key, in the place of an older one if there is one. 0, or not 0: no room,
  * counted.
  */

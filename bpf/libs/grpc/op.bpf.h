@@ -86,6 +86,10 @@ GO_APART int op_make(struct scratch *b, const struct go_slot *s, __u32 kind)
 
 	if (!b || !s)
 		return -1;
+	/* Nearly always there is no old one: that is not looked for first. */
+	if (kind == GRPC_OF_SERVER ? !share_add(&grpc_server_ops, &b->k, &op_zero)
+				   : !share_add(&grpc_client_ops, &b->k, &op_zero))
+		return 0;
 	op = kind == GRPC_OF_SERVER ? bpf_map_lookup_elem(&grpc_server_ops, &b->k)
 				    : bpf_map_lookup_elem(&grpc_client_ops, &b->k);
 	if (op && op->active) {

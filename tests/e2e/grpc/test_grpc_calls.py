@@ -79,6 +79,19 @@ def test_deadlines_and_cancelled_calls_end_both_sides(make):
     assert {t["Code"] for t in truths if t["Timeout"]} <= {2, 4} and {1} <= {t["Code"] for t in truths if not t["Timeout"]} <= {1, 2}
 
 
+def test_calls_that_their_caller_and_their_context_end_at_once_are_one_span_each(rig, target):
+    """Both see the deadline at the same moment, on two processors: seldom enough that one such call proves nothing."""
+    before = len(rig.spans(target, 0))
+    calls = [{"Kind": k, "Method": f"/truth.Calls/{k}5", "Command": "context", "Timeout": 4} for k in "SCB"]
+    truths = order(target, calls, workers=24, repeat=300)
+    seen = len(rig.spans(target, before + len(truths))) - 1
+    while seen != (now := len(rig.spans(target, 0))):  # not every call has come to the server
+        seen = now
+        time.sleep(1)
+    made = [s.span_id for s in rig.spans(target, 0)[before:] if s.kind == CLIENT]
+    assert len(set(made)) == len(made) == len(truths)
+
+
 def test_a_handler_that_goes_on_after_its_client_has_gone(make):
     truths, spans = make([{"Kind": "U", "Command": "sleep 150 ok", "Cancel": 20}, {"Kind": "U", "Command": "sleep 150 ok", "Timeout": 20}])
     clients, servers = rpc.by_method(spans, CLIENT), rpc.by_method(spans, SERVER)
