@@ -93,6 +93,20 @@ static json_t *spans_json(void)
 			 (json_int_t)stat_get(spans_queued));
 }
 
+/* Whose series there are, and what waits to be sent. */
+static json_t *metrics_json(const struct agent *a)
+{
+	json_t *to = json_array();
+
+	for (size_t i = 0; i < a->cfg->metrics_exporters.n; i++)
+		json_array_append_new(to, json_string(a->cfg->metrics_exporters.v[i]));
+	return json_pack("{s:o, s:I, s:I, s:I, s:I}", "exporters", to, "operations",
+			 (json_int_t)stat_get(metric_measured), "series",
+			 a->metrics ? (json_int_t)metrics_series(a->metrics) : 0, "overflow",
+			 (json_int_t)stat_get(metric_overflow), "queued_points",
+			 (json_int_t)stat_get(points_queued));
+}
+
 static int report_status(void *arg, struct json_t *root)
 {
 	struct agent *a = arg;
@@ -117,6 +131,7 @@ static int report_status(void *arg, struct json_t *root)
 	json_object_set_new(root, "ready", json_boolean(all));
 	json_object_set_new(root, "readiness", why);
 	json_object_set_new(root, "spans", spans_json());
+	json_object_set_new(root, "metrics", metrics_json(a));
 	json_object_set_new(root, "libraries", libraries_json(a));
 	attach_collect_stats(a->attach);
 	json_object_set_new(root, "propagation", propagation_json(a));

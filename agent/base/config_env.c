@@ -157,12 +157,14 @@ static void sdk_disabled(struct settings *s)
 	const struct place at = { .from = FROM_ENVIRONMENT, .name = "OTEL_SDK_DISABLED" };
 	const char *text = variable(at.name);
 
-	if (text && strcasecmp(text, "true") == 0)
+	if (text && strcasecmp(text, "true") == 0) {
 		settings_set(s, &options[OPT_exporters], "none", &at);
-	else if (text && strcasecmp(text, "false") != 0)
+		settings_set(s, &options[OPT_metrics_exporters], "none", &at);
+	} else if (text && strcasecmp(text, "false") != 0) {
 		log_warn("config: environment OTEL_SDK_DISABLED: '%.60s' is neither true nor "
 			 "false; taken as false",
 			 text);
+	}
 }
 
 /* What Kubernetes sets for a Service that is named spoor: SPOOR_SERVICE_HOST,

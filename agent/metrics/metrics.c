@@ -357,6 +357,16 @@ void metrics_source(struct metrics *m,
 	}
 }
 
+size_t metrics_series(struct metrics *m)
+{
+	size_t n;
+
+	(void)pthread_mutex_lock(&m->lock);
+	n = m->series;
+	(void)pthread_mutex_unlock(&m->lock);
+	return n;
+}
+
 void metrics_stats(struct stats_page *page, void *arg)
 {
 	struct metrics *m = arg;

@@ -53,5 +53,7 @@ void metrics_source(struct metrics *m,
 		    void (*collect)(void *state, const struct collecting *how,
 				    const struct point_sink *sink, void *arg),
 		    void *state);
+/* Series that are remembered. */
+size_t metrics_series(struct metrics *m);
 /* A collector (stats.h): series by instrument, and memory. arg is the struct metrics. */
 void metrics_stats(struct stats_page *page, void *arg);
