@@ -28,7 +28,7 @@ struct agent {
 	struct export *export;
 	struct ring *ring;
 	struct discover *discover;
-	struct metrics *metrics; /* NULL: nothing is measured */
+	struct metrics *metrics;          /* NULL: nothing is measured */
 	struct process_source *processes; /* NULL: not asked for */
 	struct push *push;
 	struct prometheus *prometheus;
