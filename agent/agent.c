@@ -161,13 +161,13 @@ static int open_stages(struct agent *a)
 			  cfg->batch_count);
 	if (!err && (err = targets_new(&a->targets, cfg->targets_max)) != 0)
 		log_error("agent: no memory for %u targets (targets.max)", cfg->targets_max);
-	if (!err && cfg->metrics_exporters.n)
+	if (!err && metrics_wanted(cfg))
 		err = metrics_new(&a->metrics, cfg);
 	if (!err && a->metrics && cfg->metrics_process) {
 		err = process_source_new(&a->processes, cfg, a->targets);
 		metrics_source(a->metrics, process_collect, a->processes);
 	}
-	if (!err && config_has(&cfg->metrics_exporters, "otlp"))
+	if (!err && metrics_pushed(cfg))
 		err = push_new(&a->push, cfg, a->metrics);
 	if (!err)
 		targets_measure(a->targets, a->metrics);

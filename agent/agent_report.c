@@ -98,8 +98,10 @@ static json_t *metrics_json(const struct agent *a)
 {
 	json_t *to = json_array();
 
-	for (size_t i = 0; i < a->cfg->metrics_exporters.n; i++)
-		json_array_append_new(to, json_string(a->cfg->metrics_exporters.v[i]));
+	if (metrics_pushed(a->cfg))
+		json_array_append_new(to, json_string("otlp"));
+	if (a->prometheus)
+		json_array_append_new(to, json_string("prometheus"));
 	return json_pack("{s:o, s:I, s:I, s:I, s:I}", "exporters", to, "operations",
 			 (json_int_t)stat_get(metric_measured), "series",
 			 a->metrics ? (json_int_t)metrics_series(a->metrics) : 0, "overflow",

@@ -47,7 +47,7 @@
 	X(ENUM, routes, "routes", "", "exact", "exact free off", "http.route; exact: also behind a middleware that copies the request, by one more probe where that tells more; free: only what costs nothing; off: none") \
 	X(LIST, exporters, "exporters", "OTEL_TRACES_EXPORTER", "otlp", "otlp stdout none", "where spans go; none: nowhere")                \
 	X(ENUM, stdout_format, "stdout.format", "", "text", "text json", "lines of the stdout exporter") \
-	X(LIST, metrics_exporters, "metrics.exporters", "OTEL_METRICS_EXPORTER", "otlp", "otlp prometheus none", "where metrics of the traced programs go: to the collector, to whoever scrapes prometheus.port, or nowhere, which measures nothing") \
+	X(LIST, metrics_exporters, "metrics.exporters", "OTEL_METRICS_EXPORTER", "auto", "auto otlp prometheus none", "where metrics of the traced programs go: to the collector (auto: if spans go there, too), to whoever scrapes prometheus.port, or nowhere, which measures nothing") \
 	X(DURATION, metrics_interval, "metrics.interval", "OTEL_METRIC_EXPORT_INTERVAL", "60s", "100ms-1h", "time between two exports of metrics") \
 	X(ENUM, metrics_temporality, "metrics.temporality", "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "cumulative", "cumulative delta lowmemory", "whether OTLP has sums since a series began, or since the last export (delta, and lowmemory, which is the same here)") \
 	X(ENUM, metrics_histogram, "metrics.histogram", "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", "explicit_bucket_histogram", "explicit_bucket_histogram base2_exponential_bucket_histogram", "form of histograms: with the bounds that the conventions advise, or exponential") \

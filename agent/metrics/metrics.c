@@ -41,6 +41,17 @@ struct metrics {
 	bool forgets; /* nobody collects what has ended: it is freed at once */
 };
 
+bool metrics_pushed(const struct config *cfg)
+{
+	return config_has(&cfg->metrics_exporters, "otlp") ||
+	       (config_has(&cfg->metrics_exporters, "auto") && config_has(&cfg->exporters, "otlp"));
+}
+
+bool metrics_wanted(const struct config *cfg)
+{
+	return metrics_pushed(cfg) || config_has(&cfg->metrics_exporters, "prometheus");
+}
+
 int metrics_new(struct metrics **out, const struct config *cfg)
 {
 	__attribute__((cleanup(metrics_free))) struct metrics *m = calloc(1, sizeof(*m));
@@ -54,7 +65,7 @@ int metrics_new(struct metrics **out, const struct config *cfg)
 	m->series_max = cfg->metrics_max_series;
 	m->exemplars = strcmp(cfg->metrics_exemplars, "always_off") != 0;
 	m->unsampled_too = strcmp(cfg->metrics_exemplars, "always_on") == 0;
-	m->forgets = !config_has(&cfg->metrics_exporters, "otlp");
+	m->forgets = !metrics_pushed(cfg);
 	err = meters_new(&m->meters, cfg);
 	if (err == -ENOMEM)
 		log_error("metrics: out of memory");

@@ -12,6 +12,10 @@ struct owner;
 struct resource;
 struct stats_page;
 
+/* Whether the configuration has operations measured, and sent by OTLP. */
+bool metrics_wanted(const struct config *cfg);
+bool metrics_pushed(const struct config *cfg);
+
 /* 0 or -errno; has logged why. */
 int metrics_new(struct metrics **out, const struct config *cfg) must_check;
 /* Only after all threads have ended, and all owners were put. */
