@@ -139,6 +139,9 @@ struct op_key {
 /* Bytes of a slot's entry in a library's "shares" map, see share.h. */
 #define SHARE_SIZE 64
 
+/* Entries of a library's "write_rooms" map where FEATURE_WRITE is on. A power of 2. */
+#define WRITE_ROOMS 32
+
 /* The one entry of the mmapped `control` map. */
 struct control {
 	__u32 sleeping; /* the events thread sleeps: the next record wakes it and clears this */

@@ -172,7 +172,35 @@ struct write_room {
 	char bytes[WRITE_BLOCK_MAX];
 };
 
-GO_SCRATCH(write_room, struct write_room)
+/* Not one for each CPU, as most blocks have room behind them. The agent sets the size where
+ * FEATURE_WRITE is on. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct write_room);
+} write_rooms SEC(".maps");
+
+/* Some tries, from where nobody else on this CPU begins. */
+static __always_inline struct write_room *write_room_take(void)
+{
+	__u32 first = bpf_get_smp_processor_id() * 4;
+
+	for (__u32 i = 0; i < 8; i++) {
+		__u32 at = (first + i) & (WRITE_ROOMS - 1);
+		struct write_room *r = bpf_map_lookup_elem(&write_rooms, &at);
+
+		if (r && __sync_val_compare_and_swap(&r->busy, 0, 1) == 0)
+			return r;
+	}
+	count(propagation_no_room);
+	return NULL;
+}
+
+static __always_inline void write_room_put(struct write_room *r)
+{
+	__sync_lock_test_and_set(&r->busy, 0);
+}
 
 /* The begin of a HeadersFrameParam, which lies on the stack: it does not fit into registers. */
 struct write_param {

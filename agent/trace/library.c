@@ -44,6 +44,7 @@ static void set_constant(struct bpf_object *object, const char *name, uint64_t v
 static int prepare_maps(struct bpf_object *object, const struct core *core,
 			const struct config *cfg, uint32_t features)
 {
+	bool writes = features & FEATURE_WRITE;
 	struct bpf_map *map;
 	int err = 0;
 
@@ -59,9 +60,10 @@ static int prepare_maps(struct bpf_object *object, const struct core *core,
 			err = bpf_map__set_max_entries(map, cfg->targets_max);
 		else if (strcmp(name, "exits") == 0)
 			err = bpf_map__set_max_entries(map, cfg->targets_max * EXITS_EACH);
-		else if (keyed_is_ops(map) ||
-			 (strcmp(name, "writes") == 0 && features & FEATURE_WRITE))
+		else if (keyed_is_ops(map) || (strcmp(name, "writes") == 0 && writes))
 			err = bpf_map__set_max_entries(map, cfg->operations_max);
+		else if (strcmp(name, "write_rooms") == 0 && writes)
+			err = bpf_map__set_max_entries(map, WRITE_ROOMS);
 		if (err)
 			return err;
 	}

@@ -1,7 +1,8 @@
 #!/bin/sh
 # guest.sh - in the guest: senders that are traced, a receiver that is not and looks at every byte of what they send.
 #
-#   guest.sh bytes KINDS N     the same bytes as without an agent, but for one traceparent; in the end one by an agent that is killed
+#   guest.sh bytes KINDS N     the same bytes as without an agent, but for one traceparent
+#   guest.sh all KINDS N       that; by an agent that is killed half-way; by one that samples nothing
 #   guest.sh tree KINDS N      the server's span is the caller's child
 #   guest.sh refused WHY [-]   the kernel refuses it; with -: the agent is run without CAP_SYS_ADMIN
 #
@@ -74,12 +75,16 @@ run() { # the sender is traced, then sends all
 	wait $sender || wrong "the sender failed"
 }
 
-bytes() {
+receive() {
 	peer serve >$home/ports &
 	until_there $home/ports grpc || return
 	for kind in $kinds; do # what arrives without an agent
 		peer send -kind "$kind" -address "127.0.0.1:$(port $home/ports "$kind")" -n "$n" -out "$home/$kind.without"
 	done
+}
+
+bytes() {
+	receive
 	agent_up || return
 	for kind in $kinds; do
 		echo "== $kind"
@@ -87,6 +92,12 @@ bytes() {
 		run && { peer compare "$home/$kind.without" "$home/$kind.with" || wrong "$kind"; }
 		counts
 	done
+	agent_down -TERM
+}
+
+all() {
+	bytes
+	agent_up || return
 	for kind in $kinds; do
 		echo "== $kind, the agent is killed"
 		sender "$kind" $home/ports "$home/$kind.killed" -pace 20000
@@ -127,13 +138,14 @@ tree() {
 refused() { # WHY [-]
 	: >$home/agent.log
 	if [ "${2:-}" = - ]; then
-		setpriv --bounding-set -sys_admin --inh-caps -sys_admin spoor check --propagation write
+		/opt/setpriv --bounding-set -sys_admin --inh-caps -sys_admin spoor check --propagation write
 	else
 		spoor check --propagation write
 	fi >$home/check 2>&1
 	grep -A2 "propagation" $home/check
 	grep "degraded *propagation_write" $home/check | grep -q "$1" || wrong "not the reason"
 	grep -q "ok *propagation " $home/check || wrong "headers do not work"
+	[ $rc = 0 ] || cat $home/check
 }
 
 what=$1

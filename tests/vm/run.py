@@ -7,6 +7,7 @@ A case is a name of CASES, or part of one. Kernels are packages of Debian, fetch
 """
 import argparse
 import os
+import re
 import subprocess
 import sys
 import time
@@ -24,7 +25,7 @@ ALL = "h1 h2 xnet grpc"
 NEW, OLD = ("google.golang.org/grpc@v1.85.0", "golang.org/x/net@v0.61.0"), ("google.golang.org/grpc@v1.50.1", "golang.org/x/net@v0.8.0")
 MIDDLE = ("google.golang.org/grpc@v1.60.1", "golang.org/x/net@v0.26.0")
 CASES = {
-    "bytes-1.26": ("1.26", NEW, f"bytes '{ALL}' N", ""),
+    "all-1.26": ("1.26", NEW, f"all '{ALL}' N", ""),
     "tree-1.26": ("1.26", NEW, f"tree '{ALL}' 50", ""),
     "bytes-1.27": ("1.27", NEW, f"bytes '{ALL}' N", ""),
     "bytes-1.23": ("1.23", ("google.golang.org/grpc@v1.69.4", "golang.org/x/net@v0.35.0"), f"bytes '{ALL}' N", ""),
@@ -47,7 +48,7 @@ def main():
         for name, (go, modules, what, append) in CASES.items():
             if options.case and not any(c in name for c in options.case):
                 continue
-            failed += not run(kernel, name, go, modules, what.replace("N", str(options.requests)), append)
+            failed += not run(kernel, name, go, modules, re.sub(r"\bN\b", str(options.requests), what), append)
     sys.exit(1 if failed else 0)
 
 
@@ -67,7 +68,7 @@ def run(kernel, name, go, modules, what, append):
     text = log.read_text()
     for line in text.splitlines():
         if line.startswith(("== ", "WRONG", "guest:")) or " requests: " in line or " calls: " in line or "propagation" in line[:30]:
-            print("  ", line[:180])
+            print("  ", line[:180], flush=True)
     passed = status == 0 and "\nPASS" in text
     print(f"{'ok' if passed else 'FAILED'} {name} on {kernel}: {time.time() - began:.0f} s, {log}", flush=True)
     return passed

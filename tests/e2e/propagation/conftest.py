@@ -91,7 +91,7 @@ class World:
                 assert values == b["got"]["values"] and at == b["got"]["at"], f"the program's own is left alone: {a}"
 
     def agent(self, receiver=None, **options):
-        return self.node.agent(receiver, capabilities=CAPABILITIES, propagation="headers", **options)
+        return self.node.agent(receiver, capabilities=CAPABILITIES, **{"propagation": "headers", **options})
 
 
 @pytest.fixture(scope="module")

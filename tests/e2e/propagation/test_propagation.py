@@ -248,3 +248,20 @@ def test_the_agent_leaves_plain_sockets_behind_when_it_dies(world):
     world.compare(got, n, plain=True)
     assert values(got) == []
     sender.target.stop()
+
+
+def test_where_memory_may_not_be_written_it_does_what_headers_does(world):
+    """`propagation: write` needs CAP_SYS_ADMIN, which this agent lacks (and a kernel without lockdown): said, and no less works."""
+    n = 200
+    agent = world.agent(world.node.sink(), propagation="write")
+    told = agent.status()["propagation"]
+    assert told["mode"] == "write" and told["works"] and not told["write"]["works"], told
+    assert "write into programs' memory" in told["write"]["reason"], told
+    plain, secure = world.sender(n, plain=True), world.sender(n, plain=True, tls=True)
+    agent.wait_traced(plain.pid)
+    agent.wait_traced(secure.pid)
+    assert len(values(plain.go().results())) == n
+    assert values(secure.go().results()) == [] and absent(agent) == {"tls": n}
+    plain.target.stop()
+    secure.target.stop()
+    agent.stop()
