@@ -47,20 +47,12 @@ struct attached {
 	uint32_t tgid;                 /* of the first PID namespace */
 };
 
-static bool listed(const struct list *list, const char *text)
-{
-	for (size_t i = 0; i < list->n; i++)
-		if (strcmp(list->v[i], text) == 0)
-			return true;
-	return false;
-}
-
 static void disable_by_config(struct attach *a)
 {
 	const struct list *names = &a->cfg->libraries_disabled;
 
 	for (size_t i = 0; i < lib_count(); i++)
-		if (listed(names, lib_at(i)->name))
+		if (config_has(names, lib_at(i)->name))
 			atomic_store(&a->disabled[i], "disabled by libraries.disabled");
 	for (size_t i = 0; i < names->n; i++) {
 		bool known = false;
@@ -259,7 +251,7 @@ static int fill(struct attach *a, struct attached *t, const struct plan *p, uint
 	shared.generation = generation;
 	shared.sample_below = a->sampler.sample_below;
 	shared.sample_inbound = a->sampler.sample_inbound;
-	if (listed(&a->cfg->propagators, "b3") || listed(&a->cfg->propagators, "b3multi"))
+	if (config_has(&a->cfg->propagators, "b3") || config_has(&a->cfg->propagators, "b3multi"))
 		shared.inbound = INBOUND_B3;
 	shared.options = (a->cfg->starting_goroutine ? GO_OPTION_STARTED : 0) |
 			 (use & USE_METRICS ? GO_OPTION_METRICS : 0) |
