@@ -129,6 +129,7 @@ tree() {
 		run
 	done
 	sleep 1
+	counts
 	agent_down -TERM
 	kill $web
 	set -- $kinds
