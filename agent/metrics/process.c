@@ -8,14 +8,26 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #define SCOPE "spoor/process"
 
+/* A process that was read before. */
+struct known {
+	struct known *next;
+	int pid;
+	uint64_t start_time;
+	bool seen; /* in this round */
+	struct process_switches switches;
+};
+
 struct process_source {
 	const char *proc_root;
 	struct targets *targets;
+	pthread_mutex_t lock; /* of known */
+	struct known *known;
 };
 
 int process_source_new(struct process_source **out, const struct config *cfg, struct targets *t)
@@ -24,15 +36,107 @@ int process_source_new(struct process_source **out, const struct config *cfg, st
 
 	if (!s)
 		return -ENOMEM;
+	(void)pthread_mutex_init(&s->lock, NULL);
 	s->proc_root = cfg->proc_root;
 	s->targets = t;
 	*out = s;
 	return 0;
 }
 
-void process_source_free(struct process_source **s)
+/* Forgets those that were not seen. */
+static void forget(struct process_source *s)
 {
-	free(take(*s));
+	for (struct known **at = &s->known; *at;) {
+		struct known *k = *at;
+
+		if (k->seen) {
+			k->seen = false;
+			at = &k->next;
+			continue;
+		}
+		*at = k->next;
+		free(k->switches.v);
+		free(k);
+	}
+}
+
+void process_source_free(struct process_source **p)
+{
+	struct process_source *s = take(*p);
+
+	if (!s)
+		return;
+	forget(s);
+	forget(s);
+	(void)pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+/* NULL: no memory. */
+static struct known *known_of(struct process_source *s, const struct target_ref *t)
+{
+	struct known *k = s->known;
+
+	while (k && (k->pid != t->pid || k->start_time != t->start_time))
+		k = k->next;
+	if (k)
+		return k;
+	k = calloc(1, sizeof(*k));
+	if (!k)
+		return NULL;
+	k->pid = t->pid;
+	k->start_time = t->start_time;
+	k->next = s->known;
+	s->known = k;
+	return k;
+}
+
+int process_switched(struct process_switches *s, int tid, int64_t voluntary, int64_t involuntary)
+{
+	struct process_thread *t = NULL;
+
+	for (size_t i = 0; i < s->n && !t; i++)
+		if (s->v[i].tid == tid)
+			t = &s->v[i];
+	if (!t) {
+		t = reallocarray(s->v, s->n + 1, sizeof(*t));
+		if (!t)
+			return -ENOMEM;
+		s->v = t;
+		t = &s->v[s->n++];
+		*t = (struct process_thread){ .tid = tid };
+	}
+	if (voluntary + involuntary < t->voluntary + t->involuntary) { /* another of that number */
+		s->voluntary += t->voluntary;
+		s->involuntary += t->involuntary;
+	}
+	t->voluntary = voluntary;
+	t->involuntary = involuntary;
+	t->seen = true;
+	return 0;
+}
+
+void process_switches(struct process_switches *s, int64_t *voluntary, int64_t *involuntary)
+{
+	size_t n = 0;
+
+	*voluntary = *involuntary = 0;
+	for (size_t i = 0; i < s->n; i++) {
+		struct process_thread t = s->v[i];
+
+		if (!t.seen) { /* it has ended */
+			s->voluntary += t.voluntary;
+			s->involuntary += t.involuntary;
+			continue;
+		}
+		*voluntary += t.voluntary;
+		*involuntary += t.involuntary;
+		t.seen = false;
+		s->v[n++] = t;
+	}
+	s->n = n;
+	*voluntary += s->voluntary;
+	*involuntary += s->involuntary;
 }
 
 /* ---- /proc ---- */
@@ -95,35 +199,33 @@ static int read_switches(int folder, struct process_numbers *out)
 	return 0;
 }
 
-/* Switches are those of one thread in /proc/PID/status: all threads are added up. */
-static int add_threads(int folder, struct process_numbers *out)
+/* The kernel keeps switches by thread, and forgets those of a thread that has ended: what it had
+ * when it was last seen is carried on, so that the sum never falls. */
+static int add_threads(int folder, struct process_switches *of, struct process_numbers *out)
 {
 	int fd = openat(folder, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *threads = fd < 0 ? NULL : fdopendir(fd);
-	struct process_numbers sum = { 0 }, one;
+	int err = 0;
 
 	if (!threads) {
-		int err = -errno;
-
+		err = -errno;
 		if (fd >= 0)
 			(void)close(fd);
 		return err;
 	}
-	for (struct dirent *d = readdir(threads); d; d = readdir(threads)) {
+	for (struct dirent *d = readdir(threads); d && !err; d = readdir(threads)) {
+		struct process_numbers one;
 		auto_close int thread = -1;
 
 		if (d->d_name[0] == '.')
 			continue;
 		thread = openat(dirfd(threads), d->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (thread < 0 || read_switches(thread, &one) < 0)
-			continue; /* it has ended meanwhile */
-		sum.voluntary += one.voluntary;
-		sum.involuntary += one.involuntary;
+		if (thread >= 0 && read_switches(thread, &one) == 0)
+			err = process_switched(of, atoi(d->d_name), one.voluntary, one.involuntary);
 	}
 	(void)closedir(threads);
-	out->voluntary = sum.voluntary;
-	out->involuntary = sum.involuntary;
-	return 0;
+	process_switches(of, &out->voluntary, &out->involuntary);
+	return err;
 }
 
 /* Since Linux 6.2 the folder's size is the number; else they are counted. */
@@ -149,7 +251,7 @@ static int64_t count_fds(int folder)
 }
 
 int process_numbers(struct process_numbers *out, const char *proc_root, int pid,
-		    uint64_t start_time)
+		    uint64_t start_time, struct process_switches *switches_of)
 {
 	struct process_numbers n = { 0 };
 	auto_close int folder = -1;
@@ -166,7 +268,7 @@ int process_numbers(struct process_numbers *out, const char *proc_root, int pid,
 	if (!err && began != start_time)
 		err = -ESRCH;
 	if (!err)
-		err = add_threads(folder, &n);
+		err = add_threads(folder, switches_of, &n);
 	if (err)
 		return err;
 	n.fds = count_fds(folder);
@@ -244,23 +346,40 @@ static void emit_all(const struct emitting *e, const struct process_numbers *n)
 	emit(e, &switches, "process.context_switch.type", "involuntary", 0, n->involuntary);
 }
 
+static void collect_one(struct process_source *s, const struct target_ref *t,
+			const struct emitting *e)
+{
+	struct known *k = known_of(s, t);
+	struct process_numbers n;
+
+	if (!k)
+		return;
+	k->seen = true;
+	if (process_numbers(&n, s->proc_root, t->pid, t->start_time, &k->switches) < 0)
+		return;
+	e->sink->begin(e->arg, t->resource, SCOPE);
+	emit_all(e, &n);
+}
+
 void process_collect(void *state, const struct collecting *how, const struct point_sink *sink,
 		     void *arg)
 {
-	const struct process_source *s = state;
+	struct process_source *s = state;
 	struct targets_list *list = targets_list(s->targets);
 
-	for (size_t i = 0; list && i < list->n; i++) {
-		struct target_ref *t = &list->v[i];
-		struct emitting e = {
-			.sink = sink, .arg = arg, .start_ns = t->born_ns, .now_ns = how->now_ns
-		};
-		struct process_numbers n;
+	if (!list)
+		return;
+	(void)pthread_mutex_lock(&s->lock);
+	for (size_t i = 0; i < list->n; i++) {
+		struct emitting e = { .sink = sink,
+				      .arg = arg,
+				      .start_ns = list->v[i].born_ns,
+				      .now_ns = how->now_ns };
 
-		if (!t->measured || process_numbers(&n, s->proc_root, t->pid, t->start_time) < 0)
-			continue;
-		sink->begin(arg, t->resource, SCOPE);
-		emit_all(&e, &n);
+		if (list->v[i].measured)
+			collect_one(s, &list->v[i], &e);
 	}
+	forget(s);
+	(void)pthread_mutex_unlock(&s->lock);
 	targets_list_free(&list);
 }

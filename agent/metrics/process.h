@@ -13,6 +13,23 @@ void process_source_free(struct process_source **s);
 void process_collect(void *state, const struct collecting *how, const struct point_sink *sink,
 		     void *arg);
 
+/* Context switches of a process whose threads come and go; the caller frees v. */
+struct process_switches {
+	struct process_thread {
+		int tid;
+		bool seen;
+		int64_t voluntary, involuntary;
+	} * v;
+	size_t n;
+	int64_t voluntary, involuntary; /* of threads that have ended */
+};
+
+/* A thread that is there, with its counts. 0 or -ENOMEM. */
+int process_switched(struct process_switches *s, int tid, int64_t voluntary,
+		     int64_t involuntary) must_check;
+/* The sums, after all threads that are there were told: those that were not have ended. */
+void process_switches(struct process_switches *s, int64_t *voluntary, int64_t *involuntary);
+
 /* What is read of one process. */
 struct process_numbers {
 	double user_s, system_s;
@@ -21,4 +38,4 @@ struct process_numbers {
 };
 /* 0; -ESRCH: it is not (any more) the process that began at start_time; -EBADMSG; -errno. */
 int process_numbers(struct process_numbers *out, const char *proc_root, int pid,
-		    uint64_t start_time) must_check;
+		    uint64_t start_time, struct process_switches *switches_of) must_check;

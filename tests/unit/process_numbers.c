@@ -8,13 +8,15 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+static struct process_switches switches;
+
 static struct process_numbers numbers(void)
 {
 	struct process_numbers n = { 0 };
 	uint64_t start = 0;
 
 	cr_assert_eq(proc_start_time("/proc", getpid(), &start), 0);
-	cr_assert_eq(process_numbers(&n, "/proc", getpid(), start), 0);
+	cr_assert_eq(process_numbers(&n, "/proc", getpid(), start, &switches), 0);
 	return n;
 }
 
@@ -53,10 +55,14 @@ Test(process_numbers, are_what_the_process_knows_of_itself)
 	(void)munmap(pages, size);
 }
 
+static pthread_mutex_t hold = PTHREAD_MUTEX_INITIALIZER;
+
 static void *sleeper(void *arg)
 {
-	for (int i = 0; i < 50; i++)
+	for (int i = 0; i < 60; i++)
 		(void)usleep(1000);
+	(void)pthread_mutex_lock(&hold);
+	(void)pthread_mutex_unlock(&hold);
 	(void)arg;
 	return NULL;
 }
@@ -75,21 +81,27 @@ Test(process_numbers, switches_are_those_of_all_threads)
 	pthread_t busy, idle;
 
 	(void)pthread_mutex_lock(&lock);
+	(void)pthread_mutex_lock(&hold);
 	cr_assert_eq(pthread_create(&busy, NULL, sleeper, NULL), 0);
 	cr_assert_eq(pthread_create(&idle, NULL, waiter, &lock), 0);
-	(void)usleep(200000);
+	(void)usleep(400000);
 	after = numbers();
 	cr_assert_geq(after.threads - before.threads, 1);
+	cr_assert_geq(after.voluntary - before.voluntary, 50,
+		      "the other thread has slept 50 times");
+	before = after;
 	(void)pthread_mutex_unlock(&lock);
+	(void)pthread_mutex_unlock(&hold);
 	(void)pthread_join(busy, NULL);
 	(void)pthread_join(idle, NULL);
-	cr_assert_geq(after.voluntary, before.voluntary);
+	after = numbers();
+	cr_assert_geq(after.voluntary, before.voluntary, "also when threads have ended");
 }
 
 Test(process_numbers, another_process_of_that_pid_is_told)
 {
 	struct process_numbers n;
 
-	cr_assert_eq(process_numbers(&n, "/proc", getpid(), 1), -ESRCH);
-	cr_assert_eq(process_numbers(&n, "/proc", 0x3fffffff, 1), -ESRCH);
+	cr_assert_eq(process_numbers(&n, "/proc", getpid(), 1, &switches), -ESRCH);
+	cr_assert_eq(process_numbers(&n, "/proc", 0x3fffffff, 1, &switches), -ESRCH);
 }
