@@ -25,6 +25,7 @@ class Prometheus:
             self.process = Process([tool("prometheus"), f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
                                     f"--web.listen-address=127.0.0.1:{self.port}", "--enable-feature=exemplar-storage"], stderr=log)
         until(self._up, 30, lambda: f"Prometheus is ready: {(folder / 'log').read_text()[-2000:]}")
+        until(lambda: [h for h, _ in self.health()] == ["up"], 30, lambda: f"it scrapes (it takes 5 s to look): {self.health()}")
 
     def _up(self):
         try:
