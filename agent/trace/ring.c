@@ -142,15 +142,15 @@ static int decode(struct ring *r, const struct incoming *in, struct arena *arena
 	return 0;
 }
 
-/* Once for each operation, also where its span does not fit into a batch. */
-static void measure(struct ring *r, struct incoming *in, const struct span *span)
+/* Once for each operation, also where its span does not fit into a batch. sent: its span is, so
+ * that it may be an exemplar. */
+static void measure(struct ring *r, struct incoming *in, const struct span *span, bool sent)
 {
 	if (in->measured || !r->metrics || !in->target->owner)
 		return;
 	in->measured = true;
 	if ((!span->health || r->health_metrics) && !span->exports)
-		metrics_record(r->metrics, in->target->owner, span->lib, span,
-			       span->flags & EVENT_SAMPLED);
+		metrics_record(r->metrics, in->target->owner, span->lib, span, sent);
 }
 
 /* Of an operation whose span is not sent. */
@@ -163,7 +163,7 @@ static void measure_only(struct ring *r, struct incoming *in)
 		return;
 	arena_reset(&r->scratch);
 	if (decode(r, in, &r->scratch, &span, attrs) == 0)
-		measure(r, in, &span);
+		measure(r, in, &span, false);
 }
 
 /* Decodes the record into the batch. 0: it is there, or counted as filtered; -ENOSPC: the batch is
@@ -178,7 +178,7 @@ static int put(struct ring *r, struct batch *b, struct incoming *in)
 
 	filtered = !err && ((span.health && !r->health_spans) || span.exports);
 	if (!err)
-		measure(r, in, &span);
+		measure(r, in, &span, !filtered);
 	if (!err && !filtered)
 		err = batch_add(b, &span, in->target->resource);
 	if (err || filtered) {
