@@ -5,6 +5,7 @@
     check.py manifests   installs by kubectl apply -f k8s/, on a kubelet with a certificate of its own
 
 Runs inside the cluster's namespaces: run.sh starts it. Each result is one line; the counts go to CLUSTER_DIR/results."""
+import calendar
 import json
 import os
 import re
@@ -376,13 +377,35 @@ def the_agent_checks_itself_in_its_pod():
 def a_changed_value_rolls_the_agent():
     before = agent()
     helm("upgrade", "spoor", CHART, "-n", "spoor", "--reuse-values", "--set", "config.kubelet.refresh=2s",
-         "--wait", "--timeout", "90s")
+         "--set", "config.metrics.interval=2s", "--set", "config.metrics.exporters={otlp,prometheus}", "--wait", "--timeout", "90s")
     the_daemonset_is_ready()
     if agent().uid == before.uid:
         raise Failed("the pod is the old one")
     the_agent_has_four_capabilities_and_no_more()
     wait_until("probes of the new agent", 60, all_probed)
     arrive("second", count=5)
+
+
+def requests_are_measured_for_the_collector_and_for_prometheus():
+    """By the new agent, which has seen those of the run before alone: five to each pod, and no probe of the kubelet's."""
+    names = [p.name for p in pods("shop", "app=cart")]
+    since = calendar.timegm(time.strptime(agent().item["status"]["startTime"], "%Y-%m-%dT%H:%M:%SZ"))
+
+    def sent():
+        last = {}
+        for resource, count, start, at in k8s.histograms("http.server.request.duration"):
+            pod = resource.get("k8s.pod.name")
+            if pod in names and start / 1e9 >= since:
+                last[pod, start] = max(last.get((pod, start), (0, 0)), (at, count))
+        return {pod: sum(c for (p, _), (_, c) in last.items() if p == pod) for pod in names}
+
+    def scraped():
+        page = get(f"http://{agent().ip}:9465/metrics")[2]
+        lines = [line for line in page.splitlines() if line.startswith("http_server_request_duration_seconds_count{")]
+        return {pod: sum(float(line.rsplit(" ", 1)[1]) for line in lines if f'k8s_pod_name="{pod}"' in line) for pod in names}
+
+    wait_until("five requests of each pod in the collector's metrics", 20, lambda: sent() == dict.fromkeys(names, 5))
+    expect("the same on the page for Prometheus", dict.fromkeys(names, 5.0), scraped())
 
 
 def the_status_page_is_for_port_forwards_only():
@@ -502,7 +525,7 @@ WAYS = {
         the_kubelets_certificate_is_the_clusters, the_charts_tests_render_what_helm_renders,
         helm_installs_with_default_values, *INSTALLED, the_clusters_authority_is_trusted, the_metrics_page_is_what_prometheus_wants,
         every_span_is_accounted_for, a_real_prometheus_scrapes_the_agent_and_evaluates_the_alerts, helms_own_test_passes,
-        the_agent_checks_itself_in_its_pod, the_api_server_takes_every_golden_render, a_changed_value_rolls_the_agent, the_status_page_is_for_port_forwards_only,
+        the_agent_checks_itself_in_its_pod, the_api_server_takes_every_golden_render, a_changed_value_rolls_the_agent, requests_are_measured_for_the_collector_and_for_prometheus, the_status_page_is_for_port_forwards_only,
         the_annotation_taken_away_removes_the_probes, the_annotation_given_again_brings_them_back,
         a_new_pod_is_traced_as_it_comes, every_kind_of_workload_and_container_is_traced_under_its_name,
         a_container_that_crashes_is_traced_again, the_agent_never_restarted_and_has_nothing_to_complain_of,

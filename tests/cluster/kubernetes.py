@@ -164,15 +164,30 @@ class Span:
         self.path = self.attributes.get("url.path")
 
 
-def spans():
-    """Everything that the collector has received so far."""
-    found = []
+def received():
+    """The messages that the collector has got so far."""
     file = OUT / "spans.jsonl"
     for line in file.read_text().splitlines() if file.exists() else []:
         try:
-            message = json.loads(line)
+            yield json.loads(line)
         except ValueError:
             continue  # still being written
+
+
+def histograms(name):
+    """(resource, count, start, time) of every point of that metric."""
+    for message in received():
+        for group in message.get("resourceMetrics", []):
+            resource = attributes(group["resource"].get("attributes", []))
+            for metric in (m for scope in group["scopeMetrics"] for m in scope["metrics"] if m["name"] == name):
+                for p in metric["histogram"]["dataPoints"]:
+                    yield resource, int(p["count"]), int(p["startTimeUnixNano"]), int(p["timeUnixNano"])
+
+
+def spans():
+    """Every span that the collector has received so far."""
+    found = []
+    for message in received():
         for group in message.get("resourceSpans", []):
             resource = attributes(group["resource"].get("attributes", []))
             for scope in group["scopeSpans"]:
