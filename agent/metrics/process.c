@@ -153,50 +153,72 @@ static ssize_t read_file(int folder, const char *name, char *out, size_t size)
 	return n;
 }
 
-/* Fields of stat behind the command, which may hold anything: 3 is the first one. */
+/* Numbers of stat behind the command, which may hold anything: the state, 3, is the first field. */
+enum {
+	STAT_STATE = 3,
+	STAT_USER = 14,
+	STAT_SYSTEM,
+	STAT_THREADS = 20,
+	STAT_START = 22,
+	STAT_VIRTUAL,
+	STAT_RESIDENT,
+	STAT_FIELDS
+};
+
 static int read_stat(int folder, struct process_numbers *out, uint64_t *start_time)
 {
-	char text[1024];
+	char text[1024], *p;
 	ssize_t n = read_file(folder, "stat", text, sizeof(text));
-	unsigned long long user, system, virtual_bytes;
-	long long threads, resident;
-	const char *p;
+	long long fields[STAT_FIELDS] = { 0 };
 	long hz = sysconf(_SC_CLK_TCK);
 
 	if (n < 0)
 		return (int)n;
 	p = strrchr(text, ')');
-	if (!p || hz <= 0 ||
-	    sscanf(p + 1,
-		   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %lld "
-		   "%*d %" SCNu64 " %llu %lld",
-		   &user, &system, &threads, start_time, &virtual_bytes, &resident) != 6)
+	if (!p || strlen(p) < 4 || hz <= 0)
 		return -EBADMSG;
-	out->user_s = (double)user / (double)hz;
-	out->system_s = (double)system / (double)hz;
-	out->threads = threads;
-	out->virtual_bytes = (int64_t)virtual_bytes;
-	out->resident_bytes = resident * sysconf(_SC_PAGESIZE);
+	p += 3; /* ") S" */
+	for (int i = STAT_STATE + 1; i < STAT_FIELDS; i++) {
+		char *end;
+
+		fields[i] = strtoll(p, &end, 10);
+		if (end == p)
+			return -EBADMSG;
+		p = end;
+	}
+	out->user_s = (double)fields[STAT_USER] / (double)hz;
+	out->system_s = (double)fields[STAT_SYSTEM] / (double)hz;
+	out->threads = fields[STAT_THREADS];
+	*start_time = (uint64_t)fields[STAT_START];
+	out->virtual_bytes = fields[STAT_VIRTUAL];
+	out->resident_bytes = fields[STAT_RESIDENT] * sysconf(_SC_PAGESIZE);
 	return 0;
+}
+
+/* The number behind a name of status, or -1. */
+static int64_t number_of(const char *text, const char *name)
+{
+	const char *p = strstr(text, name);
+	char *end;
+	int64_t v;
+
+	if (!p)
+		return -1;
+	p += strlen(name);
+	v = strtoll(p, &end, 10);
+	return end == p ? -1 : v;
 }
 
 static int read_switches(int folder, struct process_numbers *out)
 {
 	char text[4096];
 	ssize_t n = read_file(folder, "status", text, sizeof(text));
-	const char *v, *i;
-	long long voluntary, involuntary;
 
 	if (n < 0)
 		return (int)n;
-	v = strstr(text, "\nvoluntary_ctxt_switches:");
-	i = strstr(text, "\nnonvoluntary_ctxt_switches:");
-	if (!v || !i || sscanf(strchr(v, ':') + 1, "%lld", &voluntary) != 1 ||
-	    sscanf(strchr(i, ':') + 1, "%lld", &involuntary) != 1)
-		return -EBADMSG;
-	out->voluntary = voluntary;
-	out->involuntary = involuntary;
-	return 0;
+	out->voluntary = number_of(text, "\nvoluntary_ctxt_switches:");
+	out->involuntary = number_of(text, "\nnonvoluntary_ctxt_switches:");
+	return out->voluntary < 0 || out->involuntary < 0 ? -EBADMSG : 0;
 }
 
 /* The kernel keeps switches by thread, and forgets those of a thread that has ended: what it had
@@ -221,7 +243,8 @@ static int add_threads(int folder, struct process_switches *of, struct process_n
 			continue;
 		thread = openat(dirfd(threads), d->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (thread >= 0 && read_switches(thread, &one) == 0)
-			err = process_switched(of, atoi(d->d_name), one.voluntary, one.involuntary);
+			err = process_switched(of, (int)strtol(d->d_name, NULL, 10), one.voluntary,
+					       one.involuntary);
 	}
 	(void)closedir(threads);
 	process_switches(of, &out->voluntary, &out->involuntary);
@@ -243,7 +266,7 @@ static int64_t count_fds(int folder)
 	dir = fdopendir(fd);
 	if (!dir)
 		return -1;
-	fd = -1; /* the folder's now */
+	(void)take_fd(fd); /* the folder's now */
 	for (struct dirent *d = readdir(dir); d; d = readdir(dir))
 		n += d->d_name[0] != '.';
 	(void)closedir(dir);
@@ -350,7 +373,7 @@ static void collect_one(struct process_source *s, const struct target_ref *t,
 			const struct emitting *e)
 {
 	struct known *k = known_of(s, t);
-	struct process_numbers n;
+	struct process_numbers n = { 0 };
 
 	if (!k)
 		return;
