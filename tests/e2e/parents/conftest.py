@@ -36,7 +36,8 @@ class Forest(Rig):
 
 @pytest.fixture(scope="module")
 def rig(shared):
-    return Forest(shared)
+    # Ten thousand calls, of which on a quiet machine more are under way at a time than one process may have by default.
+    return Forest(shared, operations__max=65536, operations__max_per_process=32768)
 
 
 @pytest.fixture(scope="session")
