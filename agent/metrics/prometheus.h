@@ -15,7 +15,6 @@ struct prometheus;
 int prometheus_start(struct prometheus **out, const struct config *cfg,
 		     struct metrics *m) must_check;
 void prometheus_stop(struct prometheus **p);
-uint16_t prometheus_port(const struct prometheus *p);
 /* Writes the page. 0 or -ENOMEM. */
 int prometheus_write(FILE *f, struct metrics *m, const struct config *cfg,
 		     bool openmetrics) must_check;

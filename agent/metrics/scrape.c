@@ -52,8 +52,3 @@ void prometheus_stop(struct prometheus **p)
 	pages_stop(&(*p)->pages);
 	free(take(*p));
 }
-
-uint16_t prometheus_port(const struct prometheus *p)
-{
-	return pages_port(p->pages);
-}
