@@ -127,9 +127,9 @@ static enum lost wait_turn(struct export *e, struct outlet *o, const struct batc
 
 /* The wait doubles from retry_min to retry_max, of which up to a third is chance: many agents fail
  * at the same moment. */
-static uint64_t back_off(const struct export *e, unsigned waits)
+uint64_t export_back_off(uint64_t min_ns, uint64_t max_ns, unsigned waits)
 {
-	uint64_t wait = e->retry_min_ns, most = e->retry_max_ns / 3 * 2;
+	uint64_t wait = min_ns, most = max_ns / 3 * 2;
 	uint32_t chance = 0;
 
 	(void)!getrandom(&chance, sizeof(chance), GRND_NONBLOCK);
@@ -176,7 +176,8 @@ static void failed(const struct export *e, struct outlet *o, const struct export
 	if (o->failures++ == 0)
 		o->failing_since_ns = now;
 	o->told = r->after_ms > 0;
-	wait = o->told ? r->after_ms * NS_PER_MS : back_off(e, ++o->waits);
+	wait = o->told ? r->after_ms * NS_PER_MS
+		       : export_back_off(e->retry_min_ns, e->retry_max_ns, ++o->waits);
 	/* No batch lives longer, so there is no point in waiting longer than that. */
 	if (wait > e->max_age_ns)
 		wait = e->max_age_ns;

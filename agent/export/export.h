@@ -105,6 +105,8 @@ struct exporter {
 extern const struct exporter *const __start_exporters[] __attribute__((weak));
 extern const struct exporter *const __stop_exporters[] __attribute__((weak));
 
+/* How long to wait after so many failed attempts in a row, from 1. */
+uint64_t export_back_off(uint64_t min_ns, uint64_t max_ns, unsigned waits);
 /* True when the deadline (CLOCK_MONOTONIC, 0: none) has passed. */
 bool export_expired(const _Atomic uint64_t *deadline_ns);
 

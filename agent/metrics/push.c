@@ -150,15 +150,12 @@ static void collect(struct push *p)
 
 static void retry_later(struct push *p, const struct export_result *r)
 {
-	uint64_t now = now_ns(CLOCK_MONOTONIC), wait = p->retry_min_ns;
+	uint64_t now = now_ns(CLOCK_MONOTONIC), wait;
 	char more[64];
 
 	if (p->failures++ == 0)
 		p->failing_since_ns = now;
-	for (unsigned i = 1; i < p->failures && wait < p->retry_max_ns; i++)
-		wait *= 2;
-	if (wait > p->retry_max_ns)
-		wait = p->retry_max_ns;
+	wait = export_back_off(p->retry_min_ns, p->retry_max_ns, p->failures);
 	if (r->after_ms)
 		wait = r->after_ms * NS_PER_MS;
 	p->not_before_ns = now + wait;
