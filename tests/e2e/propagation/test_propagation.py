@@ -231,11 +231,11 @@ def test_off_is_the_default_and_costs_no_hit(world):
     agent.stop()
 
 
-def test_what_is_not_built_is_refused_at_start(world):
-    agent = world.node.agent(world.node.sink(), start=False, propagation="write")
+def test_a_mode_that_does_not_exist_is_refused_at_start(world):
+    agent = world.node.agent(world.node.sink(), start=False, propagation="writes")
     agent.start(ready=False)
     assert agent.process.wait(10) > 0
-    assert "propagation" in agent.log and "'write'" in agent.log, agent.log
+    assert "propagation" in agent.log and "'writes'" in agent.log, agent.log
 
 
 def test_the_agent_leaves_plain_sockets_behind_when_it_dies(world):
