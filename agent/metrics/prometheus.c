@@ -1,6 +1,7 @@
 #include "metrics/prometheus.h"
 
 #include "base/config.h"
+#include "metrics/labels.h"
 #include "metrics/metrics.h"
 #include "otlp.pb-c.h"
 #include "pipeline/resource.h"
@@ -28,48 +29,16 @@ struct writing {
 	struct family families[FAMILIES_MAX];
 	size_t nfamilies;
 	struct family info; /* target_info */
-	/* Labels of the resource and scope of the points that come. */
+	/* Of the points that come: target and scope, and labels of the resource. */
 	char *common;
 	size_t common_size;
+	Otlp__Resource *resource;
+	char numbers[LABELS_MAX][32]; /* that the resource has, as text */
+	struct labels labels;
+	size_t nlabels;              /* of the resource; those of a point come after them */
 	const struct resource *seen; /* the last one that target_info was written of */
 	int err;
 };
-
-/* A name has letters, digits and _ alone, and does not begin with a digit. */
-static void put_name(FILE *f, const char *name, size_t n)
-{
-	if (n && name[0] >= '0' && name[0] <= '9')
-		(void)fputc('_', f);
-	for (size_t i = 0; i < n; i++) {
-		char c = name[i];
-		bool word =
-			(c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-
-		(void)fputc(word ? c : '_', f);
-	}
-}
-
-static void put_quoted(FILE *f, struct str s)
-{
-	(void)fputc('"', f);
-	for (size_t i = 0; i < s.n; i++) {
-		if (s.p[i] == '\n')
-			(void)fputs("\\n", f);
-		else if (s.p[i] == '"' || s.p[i] == '\\')
-			(void)fprintf(f, "\\%c", s.p[i]);
-		else
-			(void)fputc(s.p[i], f);
-	}
-	(void)fputc('"', f);
-}
-
-static void put_label(FILE *f, struct str name, struct str value)
-{
-	(void)fputc(',', f); /* it is never the first one */
-	put_name(f, name.p, name.n);
-	(void)fputc('=', f);
-	put_quoted(f, value);
-}
 
 /* ---- names ---- */
 
@@ -96,14 +65,8 @@ static bool ends_with(const char *text, const char *end)
 static void name_family(struct family *to)
 {
 	const char *unit = unit_word(to->of);
-	size_t n;
-	FILE *f = fmemopen(to->name, sizeof(to->name), "w");
+	size_t n = label_name(to->name, sizeof(to->name), str_of(to->of->name));
 
-	if (!f)
-		return;
-	put_name(f, to->of->name, strlen(to->of->name));
-	(void)fclose(f);
-	n = strlen(to->name);
 	if (ends_with(to->name, "_total"))
 		to->name[n - strlen("_total")] = '\0';
 	n = strlen(to->name);
@@ -118,6 +81,12 @@ static struct str text_of(ProtobufCBinaryData b)
 	return (struct str){ (const char *)b.data, b.len };
 }
 
+static struct str number_text(int64_t v, char *buf)
+{
+	(void)snprintf(buf, 32, "%" PRId64, v);
+	return str_of(buf);
+}
+
 /* A string or a number as text; false: neither. buf: 32 bytes. */
 static bool value_text(const Otlp__AnyValue *v, char *buf, struct str *out)
 {
@@ -127,8 +96,7 @@ static bool value_text(const Otlp__AnyValue *v, char *buf, struct str *out)
 	}
 	if (!v || v->value_case != OTLP__ANY_VALUE__VALUE_INT_VALUE)
 		return false;
-	(void)snprintf(buf, 32, "%" PRId64, v->int_value);
-	*out = str_of(buf);
+	*out = number_text(v->int_value, buf);
 	return true;
 }
 
@@ -149,13 +117,21 @@ static void put_target(FILE *f, const Otlp__Resource *r)
 	auto_free char *job = NULL;
 
 	(void)find_value(r, "service.name", buf, &name);
-	if (find_value(r, "service.namespace", buf, &space) &&
-	    asprintf(&job, "%.*s/%.*s", (int)space.n, space.p, (int)name.n, name.p) >= 0)
-		name = str_of(job);
+	if (find_value(r, "service.namespace", buf, &space)) {
+		job = malloc(space.n + 1 + name.n);
+		if (job) {
+			memcpy(job, space.p, space.n);
+			job[space.n] = '/';
+			memcpy(job + space.n + 1, name.p, name.n);
+			name = (struct str){ job, space.n + 1 + name.n };
+		}
+	}
 	(void)fputs("job=", f);
-	put_quoted(f, name);
-	if (find_value(r, "service.instance.id", buf, &instance))
-		put_label(f, str_of("instance"), instance);
+	label_value(f, name);
+	if (find_value(r, "service.instance.id", buf, &instance)) {
+		(void)fputs(",instance=", f);
+		label_value(f, instance);
+	}
 }
 
 static bool is_of_target(struct str key)
@@ -164,58 +140,87 @@ static bool is_of_target(struct str key)
 	       str_eq(key, "service.instance.id");
 }
 
-/* Of a service instance, once; of its processes it would be another target. */
-static void put_info(struct writing *w, const Otlp__Resource *r)
-{
-	FILE *f = w->info.f;
-	struct str value;
-	char buf[32];
+#define PID "process.pid"
 
-	(void)fputs("target_info{", f);
-	put_target(f, r);
-	for (size_t i = 0; i < r->n_attributes; i++) {
+/* Whether each sample has it. */
+static bool is_wanted(const struct config *cfg, struct str key)
+{
+	for (size_t i = 0; i < cfg->prometheus_resource_attributes.n; i++)
+		if (str_eq(key, cfg->prometheus_resource_attributes.v[i]))
+			return true;
+	return str_eq(key, PID);
+}
+
+/* Labels of the attributes that are wanted; all: of all but those that name the target. */
+static void label_resource(struct writing *w, bool all)
+{
+	const Otlp__Resource *r = w->resource;
+	struct str value;
+
+	labels_cut(&w->labels, 0);
+	for (size_t i = 0; i < r->n_attributes && i < LABELS_MAX; i++) {
 		struct str key = text_of(r->attributes[i]->key);
 
-		if (!is_of_target(key) && value_text(r->attributes[i]->value, buf, &value))
-			put_label(f, key, value);
+		if (all ? !is_of_target(key) : is_wanted(w->cfg, key))
+			if (value_text(r->attributes[i]->value, w->numbers[i], &value))
+				(void)labels_add(&w->labels, key, value);
 	}
+	labels_sort(&w->labels);
+	w->nlabels = w->labels.n;
+}
+
+/* Of a service instance, once; of its processes it would be another target. */
+static void put_info(struct writing *w)
+{
+	FILE *f = w->info.f;
+
+	label_resource(w, true);
+	(void)fputs("target_info{", f);
+	put_target(f, w->resource);
+	labels_write(&w->labels, f);
 	(void)fputs("} 1\n", f);
 }
 
 static void begin(void *arg, struct resource *resource, const char *scope)
 {
 	struct writing *w = arg;
-	Otlp__Resource *r = otlp__resource__unpack(NULL, resource->size, resource->bytes);
+	struct str pid;
 	char buf[32];
-	struct str pid, value;
 	FILE *f;
 
 	free(take(w->common));
-	f = r ? open_memstream(&w->common, &w->common_size) : NULL;
+	otlp__resource__free_unpacked(w->resource, NULL);
+	w->resource = otlp__resource__unpack(NULL, resource->size, resource->bytes);
+	f = w->resource ? open_memstream(&w->common, &w->common_size) : NULL;
 	if (!f) {
 		w->err = -ENOMEM;
-		otlp__resource__free_unpacked(r, NULL);
 		return;
 	}
-	put_target(f, r);
-	put_label(f, str_of("otel_scope_name"), str_of(scope));
-	for (size_t i = 0; i < w->cfg->prometheus_resource_attributes.n; i++) {
-		const char *key = w->cfg->prometheus_resource_attributes.v[i];
-
-		if (find_value(r, key, buf, &value))
-			put_label(f, str_of(key), value);
-	}
-	if (find_value(r, "process.pid", buf, &pid))
-		put_label(f, str_of("process.pid"), pid);
-	else if (w->seen != resource)
-		put_info(w, r);
-	w->seen = resource;
+	put_target(f, w->resource);
+	(void)fputs(",otel_scope_name=", f);
+	label_value(f, str_of(scope));
 	if (fclose(f) != 0)
 		w->err = -ENOMEM;
-	otlp__resource__free_unpacked(r, NULL);
+	if (w->seen != resource && !find_value(w->resource, PID, buf, &pid))
+		put_info(w);
+	w->seen = resource;
+	label_resource(w, false);
 }
 
 /* ---- samples ---- */
+
+/* As few digits as tell it from its neighbours: le="0.005" is what people write in a query. */
+static void put_shortest(FILE *f, double v)
+{
+	char text[32];
+
+	for (int digits = 15; digits <= 17; digits++) {
+		(void)snprintf(text, sizeof(text), "%.*g", digits, v);
+		if (strtod(text, NULL) == v)
+			break;
+	}
+	(void)fputs(text, f);
+}
 
 static void put_number(FILE *f, double v)
 {
@@ -224,7 +229,13 @@ static void put_number(FILE *f, double v)
 	else if (v == floor(v) && fabs(v) < 1e15)
 		(void)fprintf(f, "%.0f", v);
 	else
-		(void)fprintf(f, "%.17g", v);
+		put_shortest(f, v);
+}
+
+/* Libraries that measure the same each say so. */
+static bool same_family(const struct instrument *a, const struct instrument *b)
+{
+	return a->kind == b->kind && strcmp(a->name, b->name) == 0;
 }
 
 static struct family *family_of(struct writing *w, const struct instrument *of)
@@ -232,7 +243,7 @@ static struct family *family_of(struct writing *w, const struct instrument *of)
 	struct family *family;
 
 	for (size_t i = 0; i < w->nfamilies; i++)
-		if (w->families[i].of == of)
+		if (w->families[i].of == of || same_family(w->families[i].of, of))
 			return &w->families[i];
 	if (w->nfamilies == FAMILIES_MAX)
 		return NULL;
@@ -247,25 +258,25 @@ static struct family *family_of(struct writing *w, const struct instrument *of)
 }
 
 /* "{a="b",...}" of the point, without its last brace. The caller frees it; NULL: no memory. */
-static char *labels_of(const struct writing *w, const struct point *p)
+static char *labels_of(struct writing *w, const struct point *p)
 {
-	char *text = NULL;
+	char *text = NULL, numbers[SPAN_ATTRS_MAX][32];
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
 
 	if (!f)
 		return NULL;
-	(void)fprintf(f, "{%s", w->common);
-	for (size_t i = 0; i < p->nattrs; i++) {
+	labels_cut(&w->labels, w->nlabels);
+	for (size_t i = 0; i < p->nattrs && i < SPAN_ATTRS_MAX; i++) {
 		const struct attr *a = &p->attrs[i];
-		char number[32];
 
-		(void)snprintf(number, sizeof(number), "%" PRId64, a->i);
-		put_label(f, str_of(a->key),
-			  a->type == ATTR_STR   ? a->s
-			  : a->type == ATTR_INT ? str_of(number)
-						: str_of(a->i ? "true" : "false"));
+		(void)labels_add(&w->labels, str_of(a->key),
+				 a->type == ATTR_STR   ? a->s
+				 : a->type == ATTR_INT ? number_text(a->i, numbers[i])
+						       : str_of(a->i ? "true" : "false"));
 	}
+	(void)fprintf(f, "{%s", w->common);
+	labels_write(&w->labels, f);
 	if (fclose(f) == 0)
 		return text;
 	free(text);
@@ -438,6 +449,7 @@ static int finish(FILE *f, struct writing *w)
 		(void)fputs("# EOF\n", f);
 	free(w->info.text);
 	free(w->common);
+	otlp__resource__free_unpacked(w->resource, NULL);
 	return w->err;
 }
 
