@@ -17,6 +17,7 @@
 #include "metrics/process.h"
 #include "metrics/prometheus.h"
 #include "metrics/push.h"
+#include "runtime/source.h"
 #include "trace/ring.h"
 #include "trace/target.h"
 #include "version.h"
@@ -167,6 +168,10 @@ static int open_stages(struct agent *a)
 		err = process_source_new(&a->processes, cfg, a->targets);
 		metrics_source(a->metrics, process_collect, a->processes);
 	}
+	if (!err && a->metrics && cfg->metrics_runtime) {
+		err = runtime_source_new(&a->runtimes, cfg, a->targets);
+		metrics_source(a->metrics, runtime_collect, a->runtimes);
+	}
 	if (!err && metrics_pushed(cfg))
 		err = push_new(&a->push, cfg, a->metrics);
 	if (!err)
@@ -235,6 +240,7 @@ static void free_stages(struct agent *a)
 	targets_free(&a->targets);
 	metrics_free(&a->metrics);
 	process_source_free(&a->processes);
+	runtime_source_free(&a->runtimes);
 	pool_free(&a->pool);
 	attach_close(&a->attach);
 }

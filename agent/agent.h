@@ -12,6 +12,7 @@
 struct discover;
 struct metrics;
 struct process_source;
+struct runtime_source;
 struct prometheus;
 struct push;
 struct export;
@@ -30,6 +31,7 @@ struct agent {
 	struct discover *discover;
 	struct metrics *metrics;          /* NULL: nothing is measured */
 	struct process_source *processes; /* NULL: not asked for */
+	struct runtime_source *runtimes;  /* the same */
 	struct push *push;
 	struct prometheus *prometheus;
 	struct admin *admin;

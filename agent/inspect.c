@@ -1,7 +1,9 @@
 #include "inspect.h"
 #include "base/base.h"
 #include "commands.h"
+#include "discover/proc.h"
 #include "gobin/gobin.h"
+#include "runtime/runtime.h"
 #include "trace/plan.h"
 #include <time.h>
 
@@ -117,11 +119,30 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+static int runtime_now(struct runtime_numbers *out, const struct runtime_plan *plan, bool pie,
+		       int pid)
+{
+	uint64_t start_time, stack, bias = 0;
+	struct go_runtime *r;
+	int err = proc_image("/proc", pid, &start_time, &stack);
+
+	if (!err && pie)
+		err = proc_load_bias("/proc", pid, &bias);
+	if (err)
+		return err;
+	r = go_runtime_new(plan, pid, start_time, stack, bias);
+	err = r ? runtime_read(out, r, "/proc") : -ENOMEM;
+	go_runtime_put(&r);
+	return err;
+}
+
 int inspect_main(int argc, char **argv)
 {
 	struct arguments a = { 0 };
 	auto_gobin struct gobin *g = NULL;
 	auto_plan struct plan *plan = NULL;
+	struct runtime_plan runtime;
+	struct runtime_numbers numbers;
 	enum gobin_why why = GOBIN_OK;
 	char path[4096], link[4096];
 	struct inspect in;
@@ -144,6 +165,8 @@ int inspect_main(int argc, char **argv)
 	if (err)
 		return refused(in.name, why, err);
 	err = plan_make(&plan, g, ~0u);
+	if (!err)
+		err = runtime_plan(&runtime, g);
 	if (err) {
 		(void)fprintf(stderr,
 			      "spoor inspect: %s: its functions and types cannot be read: %s\n",
@@ -153,6 +176,9 @@ int inspect_main(int argc, char **argv)
 	in.seconds += now();
 	in.g = g;
 	in.plan = plan;
+	in.runtime = &runtime;
+	if (in.pid && runtime_now(&numbers, &runtime, gobin_info(g)->pie, in.pid) == 0)
+		in.now = &numbers;
 	if (!a.json) {
 		inspect_text(stdout, &in);
 		return 0;

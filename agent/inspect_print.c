@@ -232,6 +232,7 @@ void inspect_text(FILE *f, const struct inspect *in)
 		text_fields(f, l);
 	}
 	text_absent_sdks(f, in->plan);
+	inspect_runtime_text(f, in);
 	if (!any)
 		(void)fputs("\nNothing in this program can be traced: it uses none of the "
 			    "libraries that spoor knows.\n",
@@ -383,6 +384,7 @@ int inspect_json(FILE *f, const struct inspect *in)
 		json_array_append_new(libs, one);
 	}
 	json_object_set_new(root, "sdks", json_sdks(in->plan));
+	json_object_set_new(root, "runtime_metrics", inspect_runtime_json(in));
 	json_object_set_new(root, "libraries", libs);
 	/* jansson passes failures on as NULL: an object without its last key is not whole. */
 	err = root && json_object_get(root, "libraries") && json_dumpf(root, f, JSON_INDENT(2)) == 0

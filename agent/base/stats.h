@@ -108,6 +108,8 @@
 	X(otlp_last_success, GAUGE, "otlp_last_success_timestamp_seconds", "signal=\"traces\"", "Unix time of the last request that was taken, 0: none yet") \
 	X(otlp_metrics_last_success, GAUGE, "otlp_last_success_timestamp_seconds", "signal=\"metrics\"", "") \
 	X(metric_measured, COUNTER, "metric_operations_total", "", "Ended operations that were measured") \
+	X(runtime_failed, COUNTER, "go_runtime_read_failures_total", "", "Readings of a Go program's runtime that failed: its memory could not be read") \
+	X(runtime_odd, COUNTER, "go_runtime_implausible_total", "", "Readings of a Go program's runtime of which a part did not look as it must, and was left out") \
 	X(metric_overflow, COUNTER, "metric_overflow_measurements_total", "", "Measurements that went to the series of all others (metrics.cardinality_limit, metrics.max_series)") \
 	X(metric_lost, COUNTER, "metric_lost_measurements_total", "", "Measurements that were lost for want of memory") \
 	X(metric_series_evicted, COUNTER, "metric_series_evicted_total", "", "Series that ended with their pod or process") \

@@ -24,13 +24,14 @@ struct known {
 
 struct plans {
 	uint64_t clock;
-	uint32_t features;       /* as plan_make() takes them */
+	uint32_t features; /* as plan_make() takes them */
+	bool runtime;
 	struct analysed passing; /* failures that may pass: not remembered */
 	size_t n;
 	struct known known[];
 };
 
-int plans_new(struct plans **out, size_t n, uint32_t features)
+int plans_new(struct plans **out, size_t n, uint32_t features, bool runtime)
 {
 	struct plans *p = calloc(1, sizeof(*p) + n * sizeof(struct known));
 
@@ -38,6 +39,7 @@ int plans_new(struct plans **out, size_t n, uint32_t features)
 		return -ENOMEM;
 	p->n = n;
 	p->features = features;
+	p->runtime = runtime;
 	*out = p;
 	return 0;
 }
@@ -62,6 +64,7 @@ static bool same(const struct key *a, const struct key *b)
 struct work {
 	int fd; /* its own, O_PATH */
 	uint32_t features;
+	bool runtime;
 	struct analysed found;
 	struct plan *plan;
 };
@@ -91,6 +94,9 @@ static void analyse(void *arg)
 	found->pie = info->pie;
 	found->ro_offset = info->ro_offset;
 	found->ro_size = info->ro_size;
+	/* Without it the program is traced all the same. */
+	if (w->runtime && runtime_plan(&found->runtime, g))
+		found->runtime = (struct runtime_plan){ 0 };
 	switch (plan_make(&w->plan, g, w->features)) {
 	case 0:
 		found->why = GOBIN_OK;
@@ -107,7 +113,8 @@ static void analyse(void *arg)
 }
 
 /* With a bound on its time: NULL in *plan unless it is GOBIN_OK. */
-static struct analysed analyse_in_time(int fd, uint64_t dev, uint32_t features, struct plan **plan)
+static struct analysed analyse_in_time(const struct plans *p, int fd, uint64_t dev,
+				       struct plan **plan)
 {
 	struct analysed found = { .why = GOBIN_NO_MEMORY };
 	struct work *w = calloc(1, sizeof(*w));
@@ -115,7 +122,8 @@ static struct analysed analyse_in_time(int fd, uint64_t dev, uint32_t features, 
 
 	if (!w)
 		return found;
-	w->features = features;
+	w->features = p->features;
+	w->runtime = p->runtime;
 	w->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	err = w->fd < 0 ? -errno : slow_call(analyse, free_work, w, dev, PLANS_TIMEOUT_MS);
 	if (!err) {
@@ -160,7 +168,7 @@ const struct analysed *plans_get(struct plans *p, int fd)
 		if (k->used < oldest->used)
 			oldest = k;
 	}
-	found = analyse_in_time(fd, st.st_dev, p->features, &plan);
+	found = analyse_in_time(p, fd, st.st_dev, &plan);
 	stat_observe(binary_analysis, now_ns() - begin);
 	if (found.why == GOBIN_OPEN || found.why == GOBIN_NO_MEMORY || found.why == GOBIN_TIMEOUT) {
 		p->passing = found;

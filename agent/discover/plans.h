@@ -3,6 +3,7 @@
 #pragma once
 #include "base/base.h"
 #include "gobin/gobin.h"
+#include "runtime/runtime.h"
 
 struct plan;
 
@@ -13,12 +14,14 @@ struct analysed {
 	char go_version[48];
 	bool pie;
 	uint64_t ro_offset, ro_size; /* see struct gobin_info */
+	struct runtime_plan runtime; /* layout NULL: nothing of it can be read, or is asked for */
 };
 
 struct plans;
 
-/* Remembers at most n executables, the last used ones. */
-int plans_new(struct plans **out, size_t n, uint32_t features) must_check;
+/* Remembers at most n executables, the last used ones; with `runtime` also where the variables of
+ * Go's runtime lie in them. */
+int plans_new(struct plans **out, size_t n, uint32_t features, bool runtime) must_check;
 void plans_free(struct plans **p);
 /* An analysis that takes longer is given up: GOBIN_TIMEOUT. */
 #define PLANS_TIMEOUT_MS 5000

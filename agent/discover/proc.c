@@ -117,15 +117,23 @@ static int stat_read(const char *root, int pid, struct stat_line *out)
 	return 0;
 }
 
-int proc_start_time(const char *proc_root, int pid, uint64_t *out)
+int proc_image(const char *proc_root, int pid, uint64_t *start_time, uint64_t *stack)
 {
 	struct stat_line line;
 	int err = stat_read(proc_root, pid, &line);
 
 	if (err)
 		return err;
-	*out = line.start_time;
+	*start_time = line.start_time;
+	*stack = line.stack;
 	return 0;
+}
+
+int proc_start_time(const char *proc_root, int pid, uint64_t *out)
+{
+	uint64_t stack;
+
+	return proc_image(proc_root, pid, out, &stack);
 }
 
 int proc_ns_pid(const char *proc_root, int pid, int *out)

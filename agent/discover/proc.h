@@ -30,6 +30,9 @@ struct process {
 int proc_read(struct process *out, const char *proc_root, int pid) must_check;
 /* Start time alone: cheap identity check. 0, -ESRCH: gone, or a zombie; -errno. */
 int proc_start_time(const char *proc_root, int pid, uint64_t *out) must_check;
+/* The same, and where its stack began (see struct process): with both it is told from what it was
+ * before an execve. 0; -ESRCH; -errno. */
+int proc_image(const char *proc_root, int pid, uint64_t *start_time, uint64_t *stack) must_check;
 /* The pid as the program sees itself: last of NSpid in /proc/PID/status. 0 or -errno. */
 int proc_ns_pid(const char *proc_root, int pid, int *out) must_check;
 /* The cgroup alone: a process may be moved after execve. 0 or -errno. */

@@ -48,7 +48,8 @@ int tracer_new(struct tracer **out, const struct config *cfg, struct attach *a, 
 {
 	struct tracer *tracer = calloc(1, sizeof(*tracer));
 
-	if (!tracer || plans_new(&tracer->plans, PLANS_MAX, a ? attach_features(a) : 0)) {
+	if (!tracer || plans_new(&tracer->plans, PLANS_MAX, a ? attach_features(a) : 0,
+				 metrics_wanted(cfg) && cfg->metrics_runtime)) {
 		free(tracer);
 		return -ENOMEM;
 	}
@@ -235,7 +236,7 @@ static int make_target(const struct tracer *t, const struct worker_job *job, con
 /* The target of a reserved slot, visible to the events thread: the first record may come before
  * attach_process() returns. */
 static int publish(struct tracer *t, const struct worker_job *job, const struct analysed *exe,
-		   int fd, uint16_t slot, uint32_t generation)
+		   int fd, uint64_t bias, uint16_t slot, uint32_t generation)
 {
 	struct literals *literals = NULL;
 	struct target *target = NULL;
@@ -245,6 +246,9 @@ static int publish(struct tracer *t, const struct worker_job *job, const struct 
 	if (own >= 0 && literals_new(&literals, own, exe->ro_offset, exe->ro_size))
 		literals = NULL;
 	err = make_target(t, job, exe->go_version, &literals, slot, generation, &target);
+	if (!err && target->owner && exe->runtime.layout)
+		target->runtime = go_runtime_new(&exe->runtime, job->proc.pid, job->proc.start_time,
+						 job->proc.stack, bias);
 	if (!err)
 		targets_publish(t->targets, target);
 	literals_free(&literals);
@@ -330,7 +334,7 @@ static void attach(struct tracer *t, const struct worker_job *job, const struct 
 			t->cfg->targets_max);
 		return;
 	}
-	err = publish(t, job, exe, fd, traced->slot, out->generation);
+	err = publish(t, job, exe, fd, bias, traced->slot, out->generation);
 	if (err) {
 		targets_cancel(t->targets, traced->slot);
 		stat_add(attach_failed, 1);

@@ -363,6 +363,20 @@ int gobin_exits(struct gobin *g, const struct gobin_func *f, size_t want,
 	return err;
 }
 
+int gobin_refs(struct gobin *g, const struct gobin_func *f, struct gobin_ref *out, size_t max,
+	       size_t *n)
+{
+	auto_free uint8_t *code = NULL;
+	size_t size;
+	int err = func_code(g, f, &code, &size);
+
+	*n = 0;
+	if (!err)
+		err = insn_refs(g->exe.arm64, code, size, f->entry, out, max, n);
+	costs(g);
+	return err;
+}
+
 int gobin_fields(struct gobin *g, const struct gobin_want *want, size_t n, struct gobin_field *out)
 {
 	struct field_sources from = { &g->exe, &g->types, &g->module.pclntab, 0 };

@@ -107,6 +107,23 @@ extern const char *const *const gobin_barriers[GOBIN_BARRIERS];
 int gobin_exits(struct gobin *g, const struct gobin_func *f, size_t want,
 		const struct gobin_func *barriers, struct gobin_exit *out, size_t *n) must_check;
 
+/* What one instruction says of a fixed address: that of a variable, or what it calls. */
+struct gobin_ref {
+	uint64_t addr; /* as linked; 0: a call through a register */
+	enum gobin_ref_kind {
+		GOBIN_REF_ADDRESS, /* it takes the address */
+		GOBIN_REF_READ,
+		GOBIN_REF_WRITE, /* reads, perhaps, and writes */
+		GOBIN_REF_CALL,
+	} kind;
+	uint8_t size; /* bytes read or written */
+};
+
+/* The first `max` references of f, in the order of its code. 0; -ENOTSUP: an instruction could not
+ * be decoded, or not for this machine; -E2BIG. */
+int gobin_refs(struct gobin *g, const struct gobin_func *f, struct gobin_ref *out, size_t max,
+	       size_t *n) must_check;
+
 enum gobin_source { GOBIN_NOWHERE, GOBIN_TYPES, GOBIN_DWARF, GOBIN_TABLE };
 const char *gobin_source_text(
 	enum gobin_source s); /* "type metadata", "DWARF", "built-in table", "not found" */

@@ -26,3 +26,8 @@ struct insn_call {
  * than max. */
 int insn_returned(bool arm64, const uint8_t *code, size_t size, const struct insn_call *call,
 		  uint64_t *offsets, size_t max, size_t *n) must_check;
+
+/* The first `max` references of a whole function that lies at that address, see gobin_refs(). 0;
+ * -ENOTSUP: an instruction could not be decoded, or not for this machine. */
+int insn_refs(bool arm64, const uint8_t *code, size_t size, uint64_t addr, struct gobin_ref *out,
+	      size_t max, size_t *n) must_check;

@@ -2,6 +2,7 @@
 
 #include "metrics/metrics.h"
 #include "pipeline/resource.h"
+#include "runtime/runtime.h"
 #include "trace/clock.h"
 #include "trace/literals.h"
 #include <pthread.h>
@@ -108,6 +109,7 @@ void target_free(struct target **p)
 		return;
 	owner_put(&t->owner);
 	resource_put(&t->resource);
+	go_runtime_put(&t->runtime);
 	literals_free(&t->literals);
 	free(t);
 }
@@ -227,6 +229,7 @@ static void rename_all(struct targets *t)
 		atomic_fetch_sub(&t->waiting, 1);
 		before = atomic_load(&place->target);
 		now->literals = take(before->literals);
+		now->runtime = take(before->runtime);
 		for (size_t k = 0; k < LIBS_MAX; k++)
 			atomic_store(&now->spans[k], atomic_load(&before->spans[k]));
 		for (size_t k = 0; k < TARGET_TRIALS; k++)
@@ -334,7 +337,8 @@ struct targets_list *targets_list(struct targets *t)
 						     .measured = target->owner,
 						     .start_time = target->start_time,
 						     .born_ns = target->born_ns,
-						     .resource = resource_ref(target->resource) };
+						     .resource = resource_ref(target->resource),
+						     .runtime = go_runtime_ref(target->runtime) };
 	}
 	(void)pthread_mutex_unlock(&t->lock);
 	return l;
@@ -344,7 +348,9 @@ void targets_list_free(struct targets_list **p)
 {
 	struct targets_list *l = take(*p);
 
-	for (size_t i = 0; l && i < l->n; i++)
+	for (size_t i = 0; l && i < l->n; i++) {
 		resource_put(&l->v[i].resource);
+		go_runtime_put(&l->v[i].runtime);
+	}
 	free(l);
 }

@@ -6,6 +6,7 @@
 #include "bpf/event.h"
 #include <stdatomic.h>
 
+struct go_runtime;
 struct literals;
 struct metrics;
 struct owner;
@@ -22,6 +23,7 @@ struct target {
 	uint64_t born_ns;    /* the same as Unix time, 0: not known */
 	struct resource *resource;     /* encoded once; batches that name it hold a reference */
 	struct owner *owner;           /* whose series its operations feed; NULL: not measured */
+	struct go_runtime *runtime;    /* whose numbers are metrics, too; NULL: they are not */
 	struct literals *literals;     /* events thread */
 	const struct str *probe_paths; /* HTTP probe paths of its container, see struct decode */
 	size_t nprobe_paths;
@@ -85,7 +87,8 @@ struct target_ref {
 	int pid;
 	bool measured;
 	uint64_t start_time, born_ns;
-	struct resource *resource; /* a reference */
+	struct resource *resource;  /* a reference */
+	struct go_runtime *runtime; /* a reference, or NULL */
 };
 
 struct targets_list {

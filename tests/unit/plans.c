@@ -13,7 +13,7 @@ static struct plans *plans;
 static void set_up(void)
 {
 	cr_assert(mkdtemp(dir));
-	cr_assert_eq(plans_new(&plans, 2, 0), 0);
+	cr_assert_eq(plans_new(&plans, 2, 0, true), 0);
 }
 
 static void tear_down(void)
