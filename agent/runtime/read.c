@@ -211,14 +211,13 @@ static int goal_of(const struct runtime_layout *l, const uint8_t *c, uint64_t *o
 	return 0;
 }
 
-/* What setGCPercent() keeps: the least heap follows from the percentage. */
+/* What setGCPercent() keeps: the least heap follows from the percentage, from -1 by overflow. */
 static bool is_controller(const uint8_t *c)
 {
 	int64_t percent = half(c), limit = (int64_t)word(c + LAYOUT_LIMIT);
 	uint64_t minimum = word(c + LAYOUT_MINIMUM);
 
-	return percent >= -1 && limit >= 0 &&
-	       minimum == (percent < 0 ? GOGC_UNIT : GOGC_UNIT * (uint64_t)percent / 100);
+	return percent >= -1 && limit >= 0 && minimum == GOGC_UNIT * (uint64_t)percent / 100;
 }
 
 static int read_controller(struct reading *g)
