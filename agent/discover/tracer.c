@@ -69,9 +69,8 @@ void tracer_free(struct tracer **p)
 	free(t);
 }
 
-static void verdict(struct worker_result *out, enum worker_outcome outcome, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-static void verdict(struct worker_result *out, enum worker_outcome outcome, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void
+verdict(struct worker_result *out, enum worker_outcome outcome, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -172,13 +171,11 @@ static void describe(const struct tracer *t, const struct plan *plan, struct wor
 		out->parts[i] = out->disabled[i] ? 0 : p->parts;
 		out->probes[i] = out->disabled[i] ? 0 : p->probes;
 		out->absent[i] = plan_sdk_absent(p);
-		if (out->absent[i])
-			continue;
 		for (size_t part = 0; part < p->lib->nparts && out->nlacks < WORKER_LACKS_MAX;
 		     part++) {
 			struct worker_lack *lack = &out->lacks[out->nlacks];
 
-			if (p->parts >> part & 1)
+			if (out->absent[i] || p->parts >> part & 1)
 				continue;
 			lack->lib = (uint8_t)i;
 			lack->part = (uint8_t)part;
@@ -400,12 +397,11 @@ static uint64_t now_ns(void)
 static void trace(struct tracer *t, const struct worker_job *job, struct worker_result *out)
 {
 	auto_close int fd = open_exe(t, job, out);
+	const struct analysed *exe = fd < 0 ? NULL : plans_get(t->plans, fd);
 	auto_free struct traced *traced = NULL;
-	const struct analysed *exe;
 
-	if (fd < 0)
+	if (!exe)
 		return;
-	exe = plans_get(t->plans, fd);
 	(void)snprintf(out->go_version, sizeof(out->go_version), "%s", exe->go_version);
 	if (exe->why != GOBIN_OK) {
 		refuse(exe, out);

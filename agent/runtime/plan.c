@@ -244,3 +244,35 @@ const char *runtime_value_name(enum runtime_value v)
 
 	return (unsigned)v < RUNTIME_VALUES ? values[v] : "unknown";
 }
+
+struct go_runtime *go_runtime_new(const struct runtime_plan *plan, int pid, uint64_t start_time,
+				  uint64_t stack, uint64_t bias)
+{
+	struct go_runtime *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	atomic_init(&r->refs, 1);
+	r->plan = *plan;
+	for (size_t i = 0; i < ARRAY_SIZE(r->plan.at); i++)
+		r->plan.at[i] += r->plan.at[i] ? bias : 0;
+	r->pid = pid;
+	r->start_time = start_time;
+	r->stack = stack;
+	return r;
+}
+
+struct go_runtime *go_runtime_ref(struct go_runtime *r)
+{
+	if (r)
+		atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
+	return r;
+}
+
+void go_runtime_put(struct go_runtime **p)
+{
+	struct go_runtime *r = take(*p);
+
+	if (r && atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) == 1)
+		free(r);
+}

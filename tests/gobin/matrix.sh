@@ -10,8 +10,10 @@ shift || true
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 
-${CC:-cc} -O2 -g -D_GNU_SOURCE -I"$root" -I"$root/agent" -o "$out/ask" "$here/ask.c" "$root"/agent/gobin/*.c -lZydis -ldw -lelf
-(cd "$here/check" && GOFLAGS=-trimpath=false GOWORK=off go build -buildvcs=false -o "$out/check" .)
+${CC:-cc} -O2 -g -D_GNU_SOURCE -I"$root" -I"$root/agent" -o "$out/ask" "$here/ask.c" "$root"/agent/gobin/*.c "$root"/agent/runtime/{plan,layout}.c -lZydis -ldw -lelf
+for tool in check layouts; do
+	(cd "$here/$tool" && GOFLAGS=-trimpath=false GOWORK=off go build -buildvcs=false -o "$out/$tool" .)
+done
 
 failed=0
 bad() { echo "FAILED $*"; failed=1; }
@@ -27,12 +29,18 @@ same() { # PROGRAM: each field of each struct is where the twin's DWARF has it
 	if line=$("$out/check" "$twin" "$1" "$out/ask" 2>&1); then echo "$name: $line"; else bad "$name: $line"; fi
 }
 
+runtime() { # PROGRAM: Go's runtime is where its own symbols and DWARF say
+	local wrong
+	if wrong=$(diff <("$out/layouts" "$1") <("$out/ask" "$1" runtime)); then echo "${1##*/}: Go's runtime is found"; else bad "$1: $wrong"; fi
+}
+
 for version; do
 	"$here/build.sh" "$out" "$version" "$version.dw" "$version.pie" "$version.cgo" "$version.trim"
 	said=$("$out/ask" "$out/$version" what 2>"$out/cost")
 	[[ $said == "ok $version"* && $said == *"places 0 0 modules 3" ]] || bad "$version: $said"
 	echo "$version: $(cat "$out/cost")"
 	same "$out/$version"
+	runtime "$out/$version.dw"
 	for kind in dw pie cgo trim; do is "$out/$version.$kind" "${said%modules*}"; done
 	# Types lie elsewhere in a PIE: all fields once more, with the twin of the executable.
 	same "$out/$version.cgo"

@@ -1,5 +1,6 @@
 #include "inspect.h"
 #include "go_bins.h"
+#include "runtime/runtime.h"
 #include "trace/plan.h"
 #include <criterion/redirect.h>
 #include <jansson.h>
@@ -163,12 +164,16 @@ Test(inspect, bytes_of_the_file_do_not_reach_the_terminal_raw)
 {
 	auto_gobin struct gobin *g = bin_open("go1.26");
 	auto_plan struct plan *p = NULL;
+	struct runtime_plan runtime;
 	char *out = NULL;
 	size_t n = 0;
 	FILE *f = open_memstream(&out, &n);
 
 	cr_assert_eq(plan_make(&p, g, ~0u), 0);
-	inspect_text(f, &(struct inspect){ .name = "evil\033[2Jname", .g = g, .plan = p });
+	cr_assert_eq(runtime_plan(&runtime, g), 0);
+	inspect_text(f,
+		     &(struct inspect){
+			     .name = "evil\033[2Jname", .g = g, .plan = p, .runtime = &runtime });
 	(void)fclose(f);
 	cr_assert_eq(strncmp(out, "evil?[2Jname", 12), 0);
 	free(out);
