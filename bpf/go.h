@@ -78,18 +78,15 @@ struct go_str {
 static __always_inline __u64 cap(__u64 n, __u64 max)
 {
 	opaque(n);
-	if (n > max)
+	if (unlikely(n > max))
 		n = max;
 	opaque(n);
 	return n;
 }
 
 /* n bytes of the traced process. 0, or not 0 when the page is not there: the field is absent then.
- */
-static __always_inline int go_read(void *to, __u32 n, __u64 from)
-{
-	return bpf_probe_read_user(to, n, (const void *)from);
-}
+ * A macro, as what it says of how likely that is would be lost in a function. */
+#define go_read(to, n, from) unlikely(bpf_probe_read_user(to, n, (const void *)(__u64)(from)))
 
 /* Room for a struct that is read as a whole. */
 struct go_buf {
@@ -106,7 +103,7 @@ GO_APART int go_read_struct(struct go_buf *to, __u64 n, __u64 from)
 	if (!to)
 		return -1;
 	n = cap(n, GO_STRUCT_MAX);
-	if (!go_read(to->bytes, n, from))
+	if (likely(!bpf_probe_read_user(to->bytes, n, (const void *)from)))
 		return 0;
 	return first < n ? go_read(to->bytes, cap(first, GO_STRUCT_MAX), from) : -1;
 }
@@ -116,7 +113,7 @@ GO_APART int go_read_struct(struct go_buf *to, __u64 n, __u64 from)
 static __always_inline __u64 go_u64(const struct go_buf *buf, __u32 at)
 {
 	opaque(at);
-	if (at > GO_STRUCT_MAX - 8)
+	if (unlikely(at > GO_STRUCT_MAX - 8))
 		return 0;
 	opaque(at);
 	return *(const __u64 *)(buf->bytes + (at & 0xff8));
@@ -125,7 +122,7 @@ static __always_inline __u64 go_u64(const struct go_buf *buf, __u32 at)
 static __always_inline __u8 go_u8(const struct go_buf *buf, __u32 at)
 {
 	opaque(at);
-	if (at > GO_STRUCT_MAX - 1)
+	if (unlikely(at > GO_STRUCT_MAX - 1))
 		return 0;
 	opaque(at);
 	return *(const __u8 *)(buf->bytes + (at & 0xfff));
@@ -136,7 +133,7 @@ static __always_inline struct go_str go_str(const struct go_buf *buf, __u32 at)
 	struct go_str none = {};
 
 	opaque(at);
-	if (at > GO_STRUCT_MAX - 16)
+	if (unlikely(at > GO_STRUCT_MAX - 16))
 		return none;
 	opaque(at);
 	return *(const struct go_str *)(buf->bytes + (at & 0xff8));
@@ -152,7 +149,7 @@ static __always_inline const struct go_slot *go_slot(void *ctx, struct cookie *c
 	__builtin_memcpy(cookie, &bits, sizeof(*cookie));
 	at = cookie->slot;
 	s = bpf_map_lookup_elem(&slots, &at);
-	if (!s || !s->generation || s->generation != cookie->generation) {
+	if (unlikely(!s || !s->generation || s->generation != cookie->generation)) {
 		count(hits_stale);
 		return NULL;
 	}
@@ -175,13 +172,13 @@ static __always_inline __u64 go_put_str(struct event *ev, char *data, __u32 at, 
 {
 	__u32 n = cap(s.len, max);
 
-	if (!n)
+	if (unlikely(!n))
 		return 0;
 	if (go_read(data + at, n, s.ptr)) {
 		count(reads_string);
 		return 0;
 	}
-	if (s.len > max)
+	if (unlikely(s.len > max))
 		ev->flags |= EVENT_CUT;
 	return n;
 }
@@ -233,7 +230,7 @@ static __always_inline int go_is_told(const struct event *ev, const struct go_sl
 static __always_inline void go_identify(struct event *ev, const struct go_slot *s,
 					struct go_random *r)
 {
-	if (ev->sdk & SDK_LEFT) { /* it is that span of the SDK's */
+	if (unlikely(ev->sdk & SDK_LEFT)) { /* it is that span of the SDK's */
 		set_u64(ev->span_id, *(const __u64 *)ev->parent_id);
 		return;
 	}
@@ -281,7 +278,7 @@ static __always_inline __u64 go_wake(__u32 size)
 {
 	__u64 before = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA), after = before + size;
 
-	if (after < wake_bytes)
+	if (likely(after < wake_bytes))
 		return BPF_RB_NO_WAKEUP;
 	if (before >= wake_bytes && (before ^ after) >> WAKE_STEP_BITS == 0)
 		return BPF_RB_NO_WAKEUP;
@@ -295,7 +292,7 @@ static __always_inline void go_rouse(void)
 	struct control *c = bpf_map_lookup_elem(&control, &zero);
 	void *record;
 
-	if (!c || !c->sleeping)
+	if (likely(!c || !c->sleeping))
 		return;
 	c->sleeping = 0;
 	record = bpf_ringbuf_reserve(&events, 8, 0);
@@ -308,7 +305,7 @@ static __always_inline void go_rouse(void)
 static __always_inline void go_send(struct event *ev, __u32 size)
 {
 	ev->size = size;
-	if (bpf_ringbuf_output(&events, ev, size, go_wake(size)))
+	if (unlikely(bpf_ringbuf_output(&events, ev, size, go_wake(size))))
 		count(lost_ring_full);
 	go_rouse();
 }
@@ -330,7 +327,7 @@ static __always_inline void go_send(struct event *ev, __u32 size)
 		for (__u32 i = 0; i < 4; i++) {                                                    \
 			__u32 at = i;                                                              \
 			what *s = bpf_map_lookup_elem(&name, &at);                                 \
-			if (s && __sync_val_compare_and_swap(&s->busy, 0, 1) == 0)                 \
+			if (likely(s && __sync_val_compare_and_swap(&s->busy, 0, 1) == 0))         \
 				return s;                                                          \
 		}                                                                                  \
 		count(ops_no_buffer);                                                              \

@@ -74,7 +74,7 @@ static __always_inline void header_want(struct header_found *f, const struct go_
 	f->ro_lo = s->ro_lo;
 	f->ro_hi = s->ro_hi;
 	f->b3_wanted = s->inbound & INBOUND_B3;
-	if (f->b3_wanted)
+	if (unlikely(f->b3_wanted))
 		f->b3 = (struct b3_values){};
 }
 
@@ -120,8 +120,8 @@ GO_APART int header_slot(struct header_found *f, __u64 key, __u64 key_len, __u64
 		f->agent = found;
 		return 0;
 	}
-	if (key_len - 10 > 1 && !(key_len == 14 && f->h2_settings) &&
-	    !(f->b3_wanted && (key_len == 2 || key_len == 12)))
+	if (key_len - 10 > 1 && likely(!(key_len == 14 && f->h2_settings) &&
+				       !(f->b3_wanted && (key_len == 2 || key_len == 12))))
 		return 0;
 	/* net/http interns the well-known keys: once User-Agent's is known, no other literal is of
 	 * interest. */

@@ -160,12 +160,12 @@ static __always_inline int lend_self(const struct event *ev, __u64 ctx)
  * from it finds the operation; goes with go_unlend(). LEND_CONN: the same, but what stands in the
  * map is the context's parent, for as long as the goroutine serves that connection: nothing is
  * inserted for later requests. In a program in which nobody asks, nobody lends. */
-GO_APART int go_lend(const struct event *ev, const struct go_slot *s, __u64 ctx, __u32 how)
+GO_APART int lend_operation(const struct event *ev, __u64 ctx, __u32 how)
 {
 	struct live *l;
 	__u64 up[2];
 
-	if (!ev || !s || !(s->options & GO_OPTION_LEND))
+	if (!ev)
 		return 0;
 	if (ev->flags & EVENT_REMOTE)
 		inbound_note(&ev->cookie, id_of(ev->parent_id));
@@ -184,6 +184,12 @@ GO_APART int go_lend(const struct event *ev, const struct go_slot *s, __u64 ctx,
 	return 0;
 }
 
+static __always_inline int go_lend(const struct event *ev, const struct go_slot *s, __u64 ctx,
+				   __u32 how)
+{
+	return unlikely(s->options & GO_OPTION_LEND) ? lend_operation(ev, ctx, how) : 0;
+}
+
 /* The operation that goroutine ev->goid serves has ended and lends no more. COVERED_*, 0: its span
  * is to be sent. keep: more requests may come on this connection. */
 static __always_inline int go_unlend(const struct event *ev, const struct go_slot *s, int keep)
@@ -193,7 +199,7 @@ static __always_inline int go_unlend(const struct event *ev, const struct go_slo
 	struct live *l;
 	int covered;
 
-	if (!(s->options & GO_OPTION_LEND))
+	if (likely(!(s->options & GO_OPTION_LEND)))
 		return 0;
 	l = bpf_map_lookup_elem(&live, &k);
 	if (!l)

@@ -57,7 +57,7 @@ static __always_inline int begin_in(void *ctx, const struct go_slot *s, struct c
 	__u64 start = bpf_ktime_get_boot_ns(), goid = go_goid(ctx, s);
 	struct op *op = bpf_map_lookup_elem(&net_http_ops, &k);
 
-	if (op && op->rec.ev.goid != goid) {
+	if (op && unlikely(op->rec.ev.goid != goid)) {
 		if (op->active)
 			count(ops_new_begin);
 		(void)go_unlend(&op->rec.ev, s, 0);
@@ -70,17 +70,17 @@ static __always_inline int begin_in(void *ctx, const struct go_slot *s, struct c
 	}
 	if (!a->kind)
 		a->kind = server_kind(s, &b->req);
-	if (!(s->parts & kind_part(a->kind)))
+	if (unlikely(!(s->parts & kind_part(a->kind))))
 		return 0;
-	if (op && op->active && begin_again(op, s, b, a))
+	if (op && unlikely(op->active) && begin_again(op, s, b, a))
 		return 0;
-	if (!op)
+	if (unlikely(!op))
 		op = op_new(&k, goid, c);
-	if (!op)
+	if (unlikely(!op))
 		return 0;
 	op->rec.ev.start_ns = start;
 	op->writer = a->writer;
-	if (a->kind != OP_H1 &&
+	if (unlikely(a->kind != OP_H1) &&
 	    go_read(&op->writer, 8,
 		    a->writer +
 			    s->at[a->kind == OP_H2 ? F_H2_WRITER_STATE : F_XNET_WRITER_STATE])) {
@@ -214,14 +214,14 @@ static __always_inline int end(struct pt_regs *ctx, int how, __u64 writer, int l
 		share_drop(&net_http_ops, &k);
 		return 0;
 	}
-	if (op->active && (!writer || writer == op->writer)) {
+	if (likely(op->active && (!writer || writer == op->writer))) {
 		covered = go_unlend(&op->rec.ev, s, !last);
 		if (last)
 			mark_panic(op, s, GO_G(ctx));
-		if (how == END_DONE && op->rec.ev.flags & EVENT_PANICKED)
+		if (unlikely(how == END_DONE && op->rec.ev.flags & EVENT_PANICKED))
 			how = END_UNWOUND;
 		go_leave_to_sdk(&op->rec.ev, covered);
-		if (covered == COVERED_LIB)
+		if (unlikely(covered == COVERED_LIB))
 			count(ops_covered);
 		else if ((b = net_http_scratch_take()) != NULL) {
 			op_end(op, s, b, how);

@@ -55,8 +55,11 @@ static const struct op op_zero;
 
 struct scratch {
 	__u64 busy;
-	struct go_buf req, resp, group;
 	struct header_found found;
+	struct go_buf req;
+	union { /* begin and end have one each: as few lines of the cache as can be */
+		struct go_buf resp, group;
+	};
 	struct net_http_event rec;
 	char data[NET_HTTP_DATA_MAX + 7] __attribute__((aligned(8)));
 };
@@ -140,7 +143,7 @@ GO_APART int op_begin(struct op *op, const struct go_slot *s, struct scratch *b,
 	/* A connection's address is one string, so its pointer stays the same, and its text where
 	 * it is. */
 	v = request_str(s, &r, REMOTE);
-	if (v.ptr != op->remote_ptr) {
+	if (unlikely(v.ptr != op->remote_ptr)) {
 		op->rec.remote_len = go_put_str(ev, op->data, 0, v, NET_HTTP_REMOTE_MAX);
 		op->remote_ptr = v.ptr;
 	}
@@ -158,22 +161,22 @@ GO_APART int op_begin(struct op *op, const struct go_slot *s, struct scratch *b,
 		f->b3_wanted = 0; /* traceparent wins */
 	} else {
 		f->state.len = 0; /* it belongs to traceparent */
-		if (f->b3_wanted)
+		if (unlikely(f->b3_wanted))
 			f->b3_wanted = go_b3_headers(ev, &f->b3);
 	}
 	go_identify(ev, s, &op->random);
-	if (f->b3_wanted)
+	if (unlikely(f->b3_wanted))
 		go_b3_decide(ev, s, f->b3_wanted);
 	at = cap(op->rec.remote_len, NET_HTTP_REMOTE_MAX);
 	op->rec.agent_len = op->rec.state_len = 0;
-	if (go_is_told(ev, s)) {
+	if (likely(go_is_told(ev, s))) {
 		if (f->agent.len && !go_read(&v, sizeof(v), f->agent.ptr)) {
 			op->rec.agent_len = go_put_str(ev, op->data, at, v, NET_HTTP_AGENT_MAX);
-			if (is_kubelet(op->data + at, op->rec.agent_len))
+			if (unlikely(is_kubelet(op->data + at, op->rec.agent_len)))
 				ev->flags |= EVENT_HEALTH;
 			at += op->rec.agent_len;
 		}
-		if (f->state.len == 1 && ev->flags & EVENT_REMOTE &&
+		if (unlikely(f->state.len == 1) && ev->flags & EVENT_REMOTE &&
 		    !go_read(&v, sizeof(v), f->state.ptr) && v.len <= NET_HTTP_STATE_MAX)
 			at += op->rec.state_len =
 				go_put_str(ev, op->data, at, v, NET_HTTP_STATE_MAX);
@@ -275,7 +278,7 @@ static __always_inline int op_read(struct op *op, const struct go_slot *s, struc
 
 	if (read_struct(&b->resp, s, size, op->writer))
 		return -1;
-	if (op->active == OP_H2 && s->at[F_H2REQ_BY_VALUE] != GO_ABSENT) {
+	if (unlikely(op->active == OP_H2) && s->at[F_H2REQ_BY_VALUE] != GO_ABSENT) {
 		if (s->at[at] + s->at[F_H2REQ_SIZE] > GO_STRUCT_MAX)
 			return -1;
 		r->buf = &b->resp;
@@ -303,7 +306,7 @@ static __always_inline __u16 op_status(const struct op *op, const struct go_slot
 {
 	__u64 status = go_u64(resp, s->at[F_RESP_STATUS]), sent = 1;
 
-	if (op->active == OP_H1) {
+	if (likely(op->active == OP_H1)) {
 		if (how == END_HIJACKED || !(op->rec.ev.flags & EVENT_PANICKED))
 			sent = go_u8(resp, s->at[F_RESP_WROTE_HEADER]);
 		else /* buffered until the chunkWriter has written the header */
@@ -345,12 +348,12 @@ static __always_inline __u32 put_line(struct net_http_event *rec, char *data, __
 {
 	__u32 ml = cap(m.len, NET_HTTP_METHOD_MAX), tl = cap(t.len, NET_HTTP_TARGET_MAX);
 
-	if (t.ptr - m.ptr == m.len + 1 && m.len <= NET_HTTP_METHOD_MAX &&
-	    !go_read(data + at, ml + 1 + tl, m.ptr)) {
+	if (likely(t.ptr - m.ptr == m.len + 1 && m.len <= NET_HTTP_METHOD_MAX &&
+		   !go_read(data + at, ml + 1 + tl, m.ptr))) {
 		rec->bits |= NET_HTTP_JOINED;
 		rec->method_len = ml;
 		rec->target_len = tl;
-		if (t.len > NET_HTTP_TARGET_MAX)
+		if (unlikely(t.len > NET_HTTP_TARGET_MAX))
 			rec->ev.flags |= EVENT_CUT;
 		return at + ml + 1 + tl;
 	}
@@ -366,7 +369,7 @@ static __always_inline __u32 put_pattern(struct net_http_event *rec, const struc
 		rec->bits |= NET_HTTP_LITERAL;
 		rec->pattern_at = p.ptr - s->ro_lo;
 		rec->pattern_len = cap(p.len, NET_HTTP_PATTERN_MAX);
-		if (p.len > NET_HTTP_PATTERN_MAX)
+		if (unlikely(p.len > NET_HTTP_PATTERN_MAX))
 			rec->ev.flags |= EVENT_CUT;
 		return at;
 	}
@@ -378,7 +381,7 @@ static __always_inline __u32 put_muxes(struct net_http_event *rec, const struct 
 				       __u32 at)
 {
 	for (__u32 i = 0; i < NET_HTTP_MUXES_MAX; i++) {
-		if (i >= rec->nmuxes)
+		if (likely(i >= rec->nmuxes))
 			break;
 		at = cap(at, NET_HTTP_DATA_MAX - sizeof(struct net_http_mux));
 		__builtin_memcpy(data + at, &op->muxes[i], sizeof(struct net_http_mux));
@@ -408,10 +411,11 @@ GO_APART int op_end(struct op *op, const struct go_slot *s, struct scratch *b, i
 	rec->response_size = op_written(op, s, &b->resp);
 	rec->request_size = request_u64(s, &r, LENGTH);
 	rec->version = 20;
-	if (op->active == OP_H1)
+	if (likely(op->active == OP_H1))
 		rec->version = 10 * go_u64(&b->req, s->at[F_REQ_MAJOR]) +
 			       go_u64(&b->req, s->at[F_REQ_MINOR]);
-	if (how == END_HIJACKED || (how == END_UNWOUND && !(rec->ev.flags & EVENT_PANICKED)))
+	if (unlikely(how == END_HIJACKED) ||
+	    (how == END_UNWOUND && !(rec->ev.flags & EVENT_PANICKED)))
 		rec->bits |= NET_HTTP_HIJACKED;
 	if (request_u64(s, &r, TLS))
 		rec->bits |= NET_HTTP_TLS;
@@ -419,12 +423,12 @@ GO_APART int op_end(struct op *op, const struct go_slot *s, struct scratch *b, i
 	target = request_str(s, &r, URI);
 	method = op_method(op, s, request_str(s, &r, METHOD), target);
 	rec->nmuxes = op->nmuxes;
-	if (rec->nmuxes) {
+	if (unlikely(rec->nmuxes)) {
 		rec->bits |= NET_HTTP_MUX;
 		if (rec->nmuxes > NET_HTTP_MUXES_MAX || (rec->nmuxes == 1 && pattern.len))
 			rec->nmuxes = 0;
 	}
-	if (go_is_told(&rec->ev, s)) {
+	if (likely(go_is_told(&rec->ev, s))) {
 		at = cap(rec->nmuxes ? op->at : op->at_muxes, OP_DATA);
 		for (__u32 i = 0; i < OP_DATA / 8 && 8 * i < at; i++)
 			((__u64 *)b->data)[i] = ((const __u64 *)op->data)[i];
