@@ -218,6 +218,7 @@ static void stop_stages(struct agent *a, uint64_t deadline_ns)
 		discover_stop(a->discover);
 	if (a->ring_runs)
 		ring_stop(a->ring);
+	metrics_settle(a->metrics);
 	if (a->pool)
 		pool_close(a->pool);
 	if (a->export_runs)

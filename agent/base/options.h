@@ -59,6 +59,8 @@
 	X(BOOL, metrics_health_probes, "metrics.health_probes", "", "false", "", "whether health probes and Prometheus' scrapes are measured") \
 	X(BOOL, metrics_process, "metrics.process", "", "false", "", "whether CPU time, memory, threads, file descriptors and context switches of each traced process are metrics, too") \
 	X(BOOL, metrics_runtime, "metrics.runtime", "", "true", "", "whether what Go's runtime in each traced process says (memory, garbage collection, goroutines, scheduling) is metrics, too; read from the program's memory") \
+	X(BOOL, metrics_span_metrics, "metrics.span_metrics", "", "false", "", "whether all spans are counted and timed as Tempo's metrics generator does (traces_spanmetrics_calls_total, traces_spanmetrics_latency)") \
+	X(BOOL, metrics_service_graph, "metrics.service_graph", "", "false", "", "whether requests between two services are counted and timed as Tempo's metrics generator does (traces_service_graph_request_total and others)") \
 	X(SIZE, metrics_queue, "metrics.queue", "", "4MiB", "64KiB-1GiB", "encoded metrics that wait while the receiver does not answer; the oldest are dropped") \
 	X(STRING, prometheus_listen, "prometheus.listen", "OTEL_EXPORTER_PROMETHEUS_HOST", "0.0.0.0", "address", "address of the traced programs' /metrics, with metrics.exporters prometheus; \"::\" for IPv6") \
 	X(UINT, prometheus_port, "prometheus.port", "OTEL_EXPORTER_PROMETHEUS_PORT", "9465", "0-65535", "port of the same; 0: any free one (printed at start)") \

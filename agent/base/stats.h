@@ -113,6 +113,14 @@
 	X(metric_overflow, COUNTER, "metric_overflow_measurements_total", "", "Measurements that went to the series of all others (metrics.cardinality_limit, metrics.max_series)") \
 	X(metric_lost, COUNTER, "metric_lost_measurements_total", "", "Measurements that were lost for want of memory") \
 	X(metric_series_evicted, COUNTER, "metric_series_evicted_total", "", "Series that ended with their pod or process") \
+	X(graph_joined, COUNTER, "graph_edges_total", "result=\"joined\"", "Requests between services, by how the service graph knows both (metrics.service_graph): both spans were seen; a pod's address, or a name, that the client has; a caller without trace; or not: no name, or a server's whose client others trace") \
+	X(graph_address, COUNTER, "graph_edges_total", "result=\"address\"", "") \
+	X(graph_name, COUNTER, "graph_edges_total", "result=\"name\"", "") \
+	X(graph_user, COUNTER, "graph_edges_total", "result=\"user\"", "") \
+	X(graph_unnamed, COUNTER, "graph_edges_total", "result=\"unnamed\"", "") \
+	X(graph_remote, COUNTER, "graph_edges_total", "result=\"remote_client\"", "") \
+	X(graph_early, COUNTER, "graph_waits_cut_short_total", "", "Requests whose other span was not waited for as long as it might come, for want of room") \
+	X(graph_waiting, GAUGE, "graph_waiting_edges", "", "Requests of which one span was seen, and the other may come") \
 	X(points_queued, GAUGE, "metric_queue_points", "", "Data points that wait to be sent") \
 	X(tp_header, COUNTER, "trace_context_total", "source=\"header\"", "Where operations got their trace from") \
 	X(tp_local, COUNTER, "trace_context_total", "source=\"parent\"", "")                       \

@@ -2,6 +2,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "metrics/derived.h"
 #include "trace/lib.h"
 
 void meters_free(struct meters **p)
@@ -81,22 +82,32 @@ static int set_keys(struct meter *m, const struct config *cfg)
 	return 0;
 }
 
-static bool is_instrument(const char *entry)
+static bool is_named(const struct lib_metric *of, const char *entry)
 {
 	size_t n = strcspn(entry, "=");
 
+	return strlen(of->is.name) == n && memcmp(of->is.name, entry, n) == 0;
+}
+
+static bool is_instrument(const char *entry, const struct config *cfg)
+{
 	lib_foreach (l)
 		for (size_t i = 0; i < (*l)->nmetrics; i++)
-			if (strlen((*l)->metrics[i].is.name) == n &&
-			    memcmp((*l)->metrics[i].is.name, entry, n) == 0)
+			if (is_named(&(*l)->metrics[i], entry))
 				return true;
+	for (enum derived_id id = 0; id < DERIVED_COUNT; id++) {
+		const struct lib_metric *of = derived_metric(cfg, id);
+
+		if (of && derived_extends(id) && is_named(of, entry))
+			return true;
+	}
 	return false;
 }
 
-static int check_instruments(const struct list *map, const char *option)
+static int check_instruments(const struct list *map, const char *option, const struct config *cfg)
 {
 	for (size_t i = 0; i < map->n; i++)
-		if (!is_instrument(map->v[i]))
+		if (!is_instrument(map->v[i], cfg))
 			return fail(-EINVAL,
 				    "%s: '%.*s' is no instrument of a library; "
 				    "docs/metrics.md lists them",
@@ -104,17 +115,35 @@ static int check_instruments(const struct list *map, const char *option)
 	return 0;
 }
 
-static int add(struct meters *m, const struct lib *lib, const struct lib_metric *of,
+/* wide: exponential, if the configuration says so. */
+static int add(struct meters *m, const char *scope, const struct lib_metric *of, bool wide,
 	       const struct config *cfg)
 {
 	struct meter *meter = &m->v[m->n++];
-	bool wide = strcmp(cfg->metrics_histogram, "base2_exponential_bucket_histogram") == 0;
 
 	*meter = (struct meter){ .of = of,
-				 .lib = lib,
+				 .scope = scope,
 				 .bounds = wide ? NULL : of->bounds,
 				 .nbounds = wide ? 0 : of->nbounds };
 	return set_keys(meter, cfg);
+}
+
+static int add_all(struct meters *m, const struct config *cfg)
+{
+	bool wide = strcmp(cfg->metrics_histogram, "base2_exponential_bucket_histogram") == 0;
+	int err = 0;
+
+	lib_foreach (l) {
+		m->first[l - __start_libs] = m->n;
+		for (size_t i = 0; !err && i < (*l)->nmetrics; i++)
+			err = add(m, (*l)->scope, &(*l)->metrics[i], wide, cfg);
+	}
+	m->first[lib_count()] = m->n;
+	/* Dashboards expect their bounds. */
+	for (enum derived_id id = 0; !err && id < DERIVED_COUNT; id++)
+		if (derived_metric(cfg, id))
+			err = add(m, DERIVED_SCOPE, derived_metric(cfg, id), false, cfg);
+	return err;
 }
 
 int meters_new(struct meters **out, const struct config *cfg)
@@ -127,21 +156,17 @@ int meters_new(struct meters **out, const struct config *cfg)
 		n += (*l)->nmetrics;
 	if (!m)
 		return -ENOMEM;
-	m->v = calloc(n + 1, sizeof(*m->v));
+	m->v = calloc(n + DERIVED_COUNT, sizeof(*m->v));
 	m->first = calloc(lib_count() + 1, sizeof(*m->first));
 	if (!m->v || !m->first)
 		return -ENOMEM;
 	m->limit = cfg->metrics_limit;
 	m->delta = strcmp(cfg->metrics_temporality, "cumulative") != 0;
-	err = check_instruments(&cfg->metrics_add, "metrics.add_attributes");
+	err = check_instruments(&cfg->metrics_add, "metrics.add_attributes", cfg);
 	if (!err)
-		err = check_instruments(&cfg->metrics_drop, "metrics.drop_attributes");
-	lib_foreach (l) {
-		m->first[l - __start_libs] = m->n;
-		for (size_t i = 0; !err && i < (*l)->nmetrics; i++)
-			err = add(m, *l, &(*l)->metrics[i], cfg);
-	}
-	m->first[lib_count()] = m->n;
+		err = check_instruments(&cfg->metrics_drop, "metrics.drop_attributes", cfg);
+	if (!err)
+		err = add_all(m, cfg);
 	if (!err)
 		*out = take(m);
 	return err;

@@ -3,8 +3,11 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "metrics/derived.h"
+#include "metrics/peers.h"
 #include "metrics/series.h"
 #include "pipeline/resource.h"
+#include "trace/clock.h"
 #include "trace/lib.h"
 
 #include <pthread.h>
@@ -29,6 +32,7 @@ struct metrics {
 	pthread_mutex_t lock;    /* all that is below */
 	pthread_mutex_t readers; /* those that walk along the owners; taken before lock */
 	struct meters *meters;
+	struct derived *derived; /* or NULL */
 	struct owner *owners, **last;
 	size_t series, series_max, bytes, nowners;
 	bool exemplars, unsampled_too;
@@ -69,6 +73,8 @@ int metrics_new(struct metrics **out, const struct config *cfg)
 	err = meters_new(&m->meters, cfg);
 	if (err == -ENOMEM)
 		log_error("metrics: out of memory");
+	if (!err && derived_new(&m->derived, cfg, m->meters->first[lib_count()], m) < 0)
+		err = fail(-ENOMEM, "metrics: out of memory for metrics.service_graph");
 	if (!err)
 		*out = take(m);
 	return err;
@@ -97,6 +103,7 @@ void metrics_free(struct metrics **p)
 
 	if (!m)
 		return;
+	derived_free(&m->derived);
 	while (m->owners)
 		free_owner(m, &m->owners);
 	meters_free(&m->meters);
@@ -163,6 +170,13 @@ static void forget_ended(struct metrics *m)
 	(void)pthread_mutex_unlock(&m->readers);
 }
 
+/* Under the lock. */
+static void end_owner(struct owner *o)
+{
+	derived_settle(o->in->derived, o);
+	o->ended = true;
+}
+
 void owner_put(struct owner **p)
 {
 	struct owner *o = take(*p);
@@ -174,7 +188,7 @@ void owner_put(struct owner **p)
 	m = o->in;
 	(void)pthread_mutex_lock(&m->lock);
 	if (--o->processes == 0 && !*o->pod)
-		o->ended = true;
+		end_owner(o);
 	forget = o->ended && m->forgets;
 	(void)pthread_mutex_unlock(&m->lock);
 	if (forget)
@@ -190,7 +204,7 @@ void metrics_pods(struct metrics *m, bool (*lives)(const char *pod, void *arg), 
 	(void)pthread_mutex_lock(&m->lock);
 	for (struct owner *o = m->owners; o; o = o->next) {
 		if (o->processes == 0 && !o->ended && !lives(o->pod, arg))
-			o->ended = true;
+			end_owner(o);
 		any = any || o->ended;
 	}
 	(void)pthread_mutex_unlock(&m->lock);
@@ -200,14 +214,36 @@ void metrics_pods(struct metrics *m, bool (*lives)(const char *pod, void *arg), 
 
 void metrics_enter(struct metrics *m)
 {
-	if (m)
-		(void)pthread_mutex_lock(&m->lock);
+	if (!m)
+		return;
+	(void)pthread_mutex_lock(&m->lock);
+	if (m->derived)
+		derived_tick(m->derived, clock_monotonic());
 }
 
 void metrics_leave(struct metrics *m)
 {
 	if (m)
 		(void)pthread_mutex_unlock(&m->lock);
+}
+
+void metrics_settle(struct metrics *m)
+{
+	if (!m)
+		return;
+	(void)pthread_mutex_lock(&m->lock);
+	derived_settle(m->derived, NULL);
+	(void)pthread_mutex_unlock(&m->lock);
+}
+
+void metrics_peers(struct metrics *m, struct peers **peers)
+{
+	if (m) {
+		(void)pthread_mutex_lock(&m->lock);
+		derived_peers(m->derived, peers);
+		(void)pthread_mutex_unlock(&m->lock);
+	}
+	peers_free(peers);
 }
 
 /* False: the span does not have what the instrument measures. */
@@ -226,8 +262,8 @@ static bool value_of(const struct lib_metric *of, const struct span *span, doubl
 	return true;
 }
 
-static void measure(struct metrics *m, struct owner *o, size_t meter, const struct span *span,
-		    bool sampled, double value)
+void metrics_measure(struct metrics *m, struct owner *o, size_t meter, const struct span *span,
+		     bool sampled, double value)
 {
 	size_t fresh, bucket;
 	struct series *s;
@@ -266,11 +302,12 @@ void metrics_record(struct metrics *m, struct owner *o, uint8_t lib, const struc
 	double value;
 
 	stat_add(metric_measured, 1);
+	derived_record(m->derived, o, o->resource, span, sampled);
 	if (lib >= lib_count())
 		return;
 	for (size_t i = all->first[lib]; i < all->first[lib + 1]; i++)
 		if (all->v[i].of->of == span->kind && value_of(all->v[i].of, span, &value))
-			measure(m, o, i, span, sampled, value);
+			metrics_measure(m, o, i, span, sampled, value);
 }
 
 /* The exemplars of this collection, next to each other. */
@@ -318,15 +355,15 @@ static void emit(const struct meter *meter, struct series *s, const struct colle
 static void collect_owner(const struct metrics *m, const struct owner *o,
 			  const struct collecting *how, const struct point_sink *sink, void *arg)
 {
-	const struct lib *lib = NULL;
+	const char *scope = NULL;
 
 	for (size_t i = 0; i < m->meters->n; i++) {
 		const struct meter *meter = &m->meters->v[i];
 		struct series *s = o->table->chains[i].first;
 
-		if (s && meter->lib != lib) {
-			lib = meter->lib;
-			sink->begin(arg, o->resource, lib->scope);
+		if (s && meter->scope != scope) {
+			scope = meter->scope;
+			sink->begin(arg, o->resource, scope);
 		}
 		for (; s; s = s->next)
 			emit(meter, s, how, sink, arg);
@@ -395,6 +432,9 @@ void metrics_stats(struct stats_page *page, void *arg)
 	}
 	stats_sample(page, GAUGE, "spoor_metric_series_bytes", NULL,
 		     "Memory that these series take", (double)m->bytes);
+	stats_sample(page, GAUGE, "spoor_graph_bytes", NULL,
+		     "Memory that requests which wait for their other span take at most",
+		     (double)derived_bytes(m->derived));
 	stats_sample(page, GAUGE, "spoor_metric_owners", NULL,
 		     "Service instances that have, or may have, series", (double)m->nowners);
 	(void)pthread_mutex_unlock(&m->lock);

@@ -9,6 +9,7 @@ struct config;
 struct lib;
 struct metrics;
 struct owner;
+struct peers;
 struct resource;
 struct stats_page;
 
@@ -39,6 +40,13 @@ void metrics_leave(struct metrics *m);
  * series that is new. */
 void metrics_record(struct metrics *m, struct owner *o, uint8_t lib, const struct span *span,
 		    bool sampled);
+
+/* What waits for a span that may come waits no longer. After the last metrics_record(), before the
+ * last collection. m may be NULL. */
+void metrics_settle(struct metrics *m);
+/* Which service answers at which address of this node's pods, see peers.h; takes *peers over.
+ * CONTROL. m may be NULL. */
+void metrics_peers(struct metrics *m, struct peers **peers);
 
 /* What a reader wants. */
 struct collecting {

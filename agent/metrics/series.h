@@ -10,7 +10,7 @@ struct lib_metric;
 /* An instrument of a library, as the configuration wants it. */
 struct meter {
 	const struct lib_metric *of;
-	const struct lib *lib;
+	const char *scope;
 	const char **keys;    /* attributes of its series, NULL-terminated */
 	size_t nkeys, nown;   /* the last nown are texts of its own */
 	const double *bounds; /* NULL: exponential */
@@ -23,7 +23,7 @@ struct meter {
 struct meters {
 	struct meter *v;
 	size_t n;
-	size_t *first; /* of each library, and one more: the end */
+	size_t *first; /* of each library, and one more: those that are derived (derived.h) */
 	size_t limit;  /* most series of one owner and instrument */
 	bool delta;    /* what came since the last collection is kept beside the sums */
 };
