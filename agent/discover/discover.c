@@ -6,6 +6,7 @@
 #include "base/stats.h"
 #include "discover/decide.h"
 #include "discover/kubelet.h"
+#include "discover/neighbours.h"
 #include "discover/pod.h"
 #include "discover/roster.h"
 #include "discover/status.h"
@@ -233,12 +234,27 @@ static void scan(struct discover *d)
 		d->scan_ns = d->scanned_ns + SCAN_SHARE * d->scan_cost_ns;
 }
 
+/* Who answers at which address, for whoever draws who asks whom. */
+static void tell_neighbours(struct discover *d)
+{
+	struct peers *peers = NULL;
+
+	if (!d->cfg->metrics_service_graph || !d->targets)
+		return;
+	if (neighbours(&peers, d->cfg, d->tracker.pods) < 0)
+		log_warn("discover: no memory for the addresses of pods: the service graph has "
+			 "their names as they are asked for");
+	metrics_peers(targets_metrics(d->targets), &peers);
+}
+
 static void ask_kubelet(struct discover *d)
 {
 	struct pods *pods = NULL;
 
-	if (kubelet_run(d->kubelet, &pods) == 1 && tracker_pods(&d->tracker, pods))
+	if (kubelet_run(d->kubelet, &pods) == 1 && tracker_pods(&d->tracker, pods)) {
 		d->scan_ns = tracker_now();
+		tell_neighbours(d);
+	}
 	if (d->targets)
 		metrics_pods(targets_metrics(d->targets), is_measured, d);
 }

@@ -290,7 +290,9 @@ static uint64_t hash_pod(const struct pod *pod)
 {
 	uint64_t h = hash_text(pod_names(pod), pod->uid);
 
-	h = hash_text(h, pod->phase);
+	h = hash_text(hash_text(h, pod->phase), pod->host_ip);
+	for (size_t i = 0; i < pod->nips; i++)
+		h = hash_text(h, pod->ips[i]);
 	for (size_t c = 0; c < pod->ncontainers; c++)
 		h = hash_text(hash_text(h, pod->containers[c].id),
 			      pod->containers[c].running ? "1" : "0");

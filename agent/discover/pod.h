@@ -8,6 +8,11 @@ struct pod_kv {
 	const char *key, *value;
 };
 
+/* A TCP port that a container says it has. */
+struct pod_port {
+	uint16_t container, host; /* host 0: none */
+};
+
 struct container {
 	const char *name;
 	const char *id;    /* 64 hex digits without scheme, "" while the kubelet does not know it */
@@ -18,6 +23,11 @@ struct container {
 	const struct str *probe_paths; /* httpGet paths of its liveness, readiness, startup probes,
 					  without the query */
 	size_t nprobe_paths;
+	const struct pod_port *ports;
+	size_t nports;
+	/* OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES as the spec sets them, or NULL. */
+	const char *service_name, *attributes;
+	bool other_env; /* they may come from elsewhere: a ConfigMap, a field of the pod */
 };
 
 struct pod {
@@ -26,6 +36,10 @@ struct pod {
 				      hash of its manifest */
 	const char *runtime_class; /* spec.runtimeClassName, "" without */
 	bool mirror;
+	bool host_network;      /* its addresses are its node's */
+	const char *const *ips; /* all of status.podIPs, or podIP */
+	size_t nips;
+	const char *host_ip;
 	const struct pod_kv *labels, *annotations;
 	size_t nlabels, nannotations;
 	const char *owner_kind, *owner_name, *owner_uid; /* the controller, "" without */

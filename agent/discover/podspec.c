@@ -10,6 +10,8 @@
 #define CONTAINERS_MAX 256
 #define KV_MAX         256
 #define VALUE_MAX      4096
+#define PORTS_MAX      64
+#define IPS_MAX        4
 #define CHUNK_SIZE     ((size_t)64 * 1024)
 
 /* Memory of a snapshot: chunks that are only freed together. */
@@ -160,6 +162,62 @@ static void parse_probes(struct podspec_memory *m, const json_t *spec, struct co
 	c->probe_paths = paths;
 }
 
+static uint16_t port_at(const json_t *port, const char *key)
+{
+	json_int_t n = json_integer_value(json_object_get(port, key));
+
+	return n > 0 && n <= UINT16_MAX ? (uint16_t)n : 0;
+}
+
+static void parse_ports(struct podspec_memory *m, const json_t *spec, struct container *c)
+{
+	json_t *list = json_object_get(spec, "ports"), *port;
+	size_t n = json_array_size(list), i;
+	struct pod_port *ports = NULL;
+
+	if (n > PORTS_MAX)
+		n = PORTS_MAX;
+	if (n)
+		ports = podspec_get(m, n * sizeof(*ports));
+	if (!ports)
+		return;
+	json_array_foreach(list, i, port)
+	{
+		const char *protocol = text_at(port, "protocol"), *ip = text_at(port, "hostIP");
+		bool anywhere = !*ip || strcmp(ip, "0.0.0.0") == 0 || strcmp(ip, "::") == 0;
+
+		if (c->nports == n || !port_at(port, "containerPort") ||
+		    (*protocol && strcmp(protocol, "TCP") != 0))
+			continue;
+		ports[c->nports].container = port_at(port, "containerPort");
+		ports[c->nports++].host = anywhere ? port_at(port, "hostPort") : 0;
+	}
+	c->ports = ports;
+}
+
+/* What names its service. "$(...)" is another variable's value. */
+static void parse_env(struct podspec_memory *m, const json_t *spec, struct container *c)
+{
+	json_t *list = json_object_get(spec, "env"), *one;
+	size_t i;
+
+	c->other_env = json_array_size(json_object_get(spec, "envFrom")) > 0;
+	json_array_foreach(list, i, one)
+	{
+		const char *name = text_at(one, "name"), *value = text_at(one, "value");
+		const char **to = strcmp(name, "OTEL_SERVICE_NAME") == 0          ? &c->service_name
+				  : strcmp(name, "OTEL_RESOURCE_ATTRIBUTES") == 0 ? &c->attributes
+										  : NULL;
+
+		if (!to)
+			continue;
+		if (json_object_get(one, "valueFrom") || strstr(value, "$("))
+			c->other_env = true;
+		else
+			*to = keep_at(m, one, "value");
+	}
+}
+
 /* The element of a status list that has that name. */
 static const json_t *status_of(json_t *list, const char *name)
 {
@@ -187,6 +245,8 @@ static void parse_container(struct podspec_memory *m, const json_t *spec, json_t
 	c->restart_count = (int)json_integer_value(json_object_get(status, "restartCount"));
 	c->running = json_is_object(json_object_get(json_object_get(status, "state"), "running"));
 	parse_probes(m, spec, c);
+	parse_ports(m, spec, c);
+	parse_env(m, spec, c);
 }
 
 static void parse_containers(struct podspec_memory *m, const json_t *spec, const json_t *status,
@@ -245,6 +305,28 @@ static void parse_owner(struct podspec_memory *m, json_t *owners, struct pod *po
 	}
 }
 
+static void parse_addresses(struct podspec_memory *m, const json_t *status, struct pod *pod)
+{
+	json_t *list = json_object_get(status, "podIPs");
+	size_t n = json_array_size(list);
+	const char **ips;
+
+	pod->host_ip = keep_at(m, status, "hostIP");
+	pod->ip = keep_at(m, status, "podIP");
+	ips = podspec_get(m, (IPS_MAX + 1) * sizeof(*ips));
+	if (!ips)
+		return;
+	if (*pod->ip)
+		ips[pod->nips++] = pod->ip;
+	for (size_t i = 0; i < n && pod->nips < IPS_MAX; i++) {
+		const char *ip = keep_at(m, json_array_get(list, i), "ip");
+
+		if (*ip && strcmp(ip, pod->ip) != 0)
+			ips[pod->nips++] = ip;
+	}
+	pod->ips = ips;
+}
+
 bool podspec_parse(struct podspec_memory *m, const json_t *item, struct pod *pod)
 {
 	const json_t *meta = json_object_get(item, "metadata"),
@@ -261,7 +343,8 @@ bool podspec_parse(struct podspec_memory *m, const json_t *item, struct pod *pod
 	pod->node = keep_at(m, spec, "nodeName");
 	pod->runtime_class = keep_at(m, spec, "runtimeClassName");
 	pod->phase = keep_at(m, status, "phase");
-	pod->ip = keep_at(m, status, "podIP");
+	pod->host_network = true_at(spec, "hostNetwork");
+	parse_addresses(m, status, pod);
 	pod->start_time = keep_at(m, status, "startTime");
 	pod->labels = parse_kv(m, json_object_get(meta, "labels"), &pod->nlabels);
 	pod->annotations = parse_kv(m, json_object_get(meta, "annotations"), &pod->nannotations);

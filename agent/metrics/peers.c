@@ -50,7 +50,7 @@ void peers_free(struct peers **p)
 
 int peers_add(struct peers *p, struct peer at, const char *service)
 {
-	char *copy;
+	char *copy = NULL;
 
 	if (!at.known)
 		return 0;
@@ -63,8 +63,7 @@ int peers_add(struct peers *p, struct peer at, const char *service)
 		p->v = more;
 		p->room = room;
 	}
-	copy = strdup(service);
-	if (!copy)
+	if (service && !(copy = strdup(service)))
 		return -ENOMEM;
 	p->v[p->n++] = (struct entry){ .at = at, .service = copy };
 	return 0;
@@ -91,7 +90,7 @@ void peers_sort(struct peers *p)
 			p->v[n++] = *e;
 			continue;
 		}
-		if (last->service && strcmp(last->service, e->service) != 0)
+		if (last->service && (!e->service || strcmp(last->service, e->service) != 0))
 			free(take(last->service));
 		free(e->service);
 	}

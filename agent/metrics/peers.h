@@ -19,7 +19,8 @@ struct peers;
 int peers_new(struct peers **out) must_check;
 void peers_free(struct peers **p);
 /* The service at that address; with port 0 at all of its ports that have no entry of their own.
- * Where two services claim the same, neither has it. service is copied. 0 or -ENOMEM. */
+ * Where two services claim the same, neither has it. service is copied; NULL: somebody whose name
+ * is not known. 0 or -ENOMEM. */
 int peers_add(struct peers *p, struct peer at, const char *service) must_check;
 /* After the last peers_add(). */
 void peers_sort(struct peers *p);
