@@ -121,6 +121,8 @@ static int add(struct meters *m, const char *scope, const struct lib_metric *of,
 {
 	struct meter *meter = &m->v[m->n++];
 
+	if (of->nbounds >= HISTOGRAM_BUCKETS)
+		return fail(-EINVAL, "metrics: %s: too many bounds", of->is.name);
 	*meter = (struct meter){ .of = of,
 				 .scope = scope,
 				 .bounds = wide ? NULL : of->bounds,

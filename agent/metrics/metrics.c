@@ -30,7 +30,8 @@ struct owner {
 
 struct metrics {
 	pthread_mutex_t lock;    /* all that is below */
-	pthread_mutex_t readers; /* those that walk along the owners; taken before lock */
+	pthread_mutex_t readers; /* those that walk along the owners; taken before lock, freed
+				    before it: who finds it taken leaves its work to the holder */
 	struct meters *meters;
 	struct derived *derived; /* or NULL */
 	struct owner *owners, **last;
@@ -155,19 +156,27 @@ struct owner *metrics_owner(struct metrics *m, struct resource *r, const char *p
 	return o;
 }
 
-/* Where nobody collects what has ended. */
-static void forget_ended(struct metrics *m)
+/* Under both locks. */
+static void free_ended(struct metrics *m)
 {
-	(void)pthread_mutex_lock(&m->readers);
-	(void)pthread_mutex_lock(&m->lock);
 	for (struct owner **at = &m->owners; *at;) {
 		if ((*at)->ended)
 			free_owner(m, at);
 		else
 			at = &(*at)->next;
 	}
-	(void)pthread_mutex_unlock(&m->lock);
+}
+
+/* Where nobody collects what has ended. A reader that walks along the owners does it at its end:
+ * EVENTS, whose process this was, waits for no scrape. */
+static void forget_ended(struct metrics *m)
+{
+	if (pthread_mutex_trylock(&m->readers) != 0)
+		return;
+	(void)pthread_mutex_lock(&m->lock);
+	free_ended(m);
 	(void)pthread_mutex_unlock(&m->readers);
+	(void)pthread_mutex_unlock(&m->lock);
 }
 
 /* Under the lock. */
@@ -321,52 +330,71 @@ static size_t gather(const struct series *s, uint64_t from_ns, struct exemplar *
 	return n;
 }
 
-static void emit(const struct meter *meter, struct series *s, const struct collecting *how,
-		 const struct point_sink *sink, void *arg)
-{
+/* What is told of a series: a copy, as the sink writes it when the lock is free again. */
+struct snapshot {
+	struct point p;
 	struct exemplar exemplars[HISTOGRAM_BUCKETS];
+	uint64_t counts[HISTOGRAM_BUCKETS];
+};
+
+/* Under the lock. False: nothing came since the last time. */
+static bool take_snapshot(struct snapshot *out, const struct meter *meter, struct series *s,
+			  const struct collecting *how)
+{
 	const struct histogram *h = how->delta ? &s->since : &s->total;
-	struct point p = { .of = &meter->of->is,
-			   .attrs = s->attrs,
-			   .nattrs = s->nattrs,
-			   .start_ns = how->delta ? s->since_ns : s->start_ns,
-			   .time_ns = how->now_ns,
-			   .exemplars = exemplars };
+	struct point *p = &out->p;
 
 	if (how->delta && h->count == 0) {
 		s->since_ns = how->now_ns;
-		return;
+		return false;
 	}
-	p.nexemplars = gather(s, how->delta ? s->since_ns : 0, exemplars, ARRAY_SIZE(exemplars));
-	if (meter->of->is.kind == INSTRUMENT_HISTOGRAM)
-		p.h = histogram_view(h);
-	else if (meter->of->is.real)
-		p.d = h->sum;
-	else
-		p.i = (int64_t)h->sum;
-	sink->point(arg, &p);
-	if (!how->delta)
-		return;
-	s->since_ns = how->now_ns;
-	histogram_clear(&s->since, s->since.bounds, s->since.nbounds, s->since.counts);
+	*p = (struct point){ .of = &meter->of->is,
+			     .attrs = s->attrs, /* they do not change */
+			     .nattrs = s->nattrs,
+			     .start_ns = how->delta ? s->since_ns : s->start_ns,
+			     .time_ns = how->now_ns,
+			     .exemplars = out->exemplars };
+	p->nexemplars =
+		gather(s, how->delta ? s->since_ns : 0, out->exemplars, ARRAY_SIZE(out->exemplars));
+	if (meter->of->is.kind == INSTRUMENT_HISTOGRAM) {
+		p->h = histogram_view(h);
+		if (p->h.ncounts > ARRAY_SIZE(out->counts))
+			return false; /* meters_new() refuses such bounds */
+		memcpy(out->counts, p->h.counts, p->h.ncounts * sizeof(*out->counts));
+		p->h.counts = out->counts;
+	} else if (meter->of->is.real) {
+		p->d = h->sum;
+	} else {
+		p->i = (int64_t)h->sum;
+	}
+	if (how->delta) {
+		s->since_ns = how->now_ns;
+		histogram_clear(&s->since, s->since.bounds, s->since.nbounds, s->since.counts);
+	}
+	return true;
 }
 
-/* Under the lock. */
-static void collect_owner(const struct metrics *m, const struct owner *o,
-			  const struct collecting *how, const struct point_sink *sink, void *arg)
+/* Under the lock, which is free while the sink works. So series may be made meanwhile, which stand
+ * at the end of their chain; none is freed, as that takes the lock of readers. */
+static void collect_owner(struct metrics *m, const struct owner *o, const struct collecting *how,
+			  const struct point_sink *sink, void *arg)
 {
 	const char *scope = NULL;
+	struct snapshot copy;
 
 	for (size_t i = 0; i < m->meters->n; i++) {
 		const struct meter *meter = &m->meters->v[i];
-		struct series *s = o->table->chains[i].first;
 
-		if (s && meter->scope != scope) {
+		for (struct series *s = o->table->chains[i].first; s; s = s->next) {
+			if (!take_snapshot(&copy, meter, s, how))
+				continue;
+			(void)pthread_mutex_unlock(&m->lock);
+			if (meter->scope != scope)
+				sink->begin(arg, o->resource, meter->scope);
 			scope = meter->scope;
-			sink->begin(arg, o->resource, scope);
+			sink->point(arg, &copy.p);
+			(void)pthread_mutex_lock(&m->lock);
 		}
-		for (; s; s = s->next)
-			emit(meter, s, how, sink, arg);
 	}
 }
 
@@ -378,18 +406,20 @@ void metrics_collect(struct metrics *m, const struct collecting *how, const stru
 	(void)pthread_mutex_lock(&m->readers); /* nobody but a reader frees an owner */
 	(void)pthread_mutex_lock(&m->lock);
 	while (*at) {
-		if (!(*at)->ended || how->ended)
+		/* One that ends while it is told may have counted more: that is told next time. */
+		bool ended = (*at)->ended;
+
+		if (!ended || how->ended)
 			collect_owner(m, *at, how, sink, arg);
-		if ((*at)->ended && how->ended)
+		if (ended && how->ended)
 			free_owner(m, at);
 		else
 			at = &(*at)->next;
-		/* EVENTS waits for one owner, not for all. */
-		(void)pthread_mutex_unlock(&m->lock);
-		(void)pthread_mutex_lock(&m->lock);
 	}
-	(void)pthread_mutex_unlock(&m->lock);
+	if (m->forgets) /* also who ended meanwhile, and whose thread did not wait for us */
+		free_ended(m);
 	(void)pthread_mutex_unlock(&m->readers);
+	(void)pthread_mutex_unlock(&m->lock);
 	for (size_t i = 0; i < m->nsources; i++)
 		m->sources[i].collect(m->sources[i].state, how, sink, arg);
 }

@@ -1,7 +1,7 @@
 /* metrics.h - what is measured of the operations of traced programs: series by owner, instrument
  * and attributes, and where readers get them. EVENTS records, WORKER and CONTROL say whose series
- * live, any thread may collect; a lock of its own guards it, held for one run of the ring or one
- * owner at a time. */
+ * live, any thread may collect; a lock of its own guards it, held for one run of the ring or the
+ * copy of one series, never while a sink works. */
 #pragma once
 #include "metrics/point.h"
 
