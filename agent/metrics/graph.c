@@ -273,17 +273,26 @@ static bool is_database(const struct span *span)
 	       span_attr(span, "db.system") || span_attr(span, "db.name");
 }
 
-/* Whom a client's span asked. A name that does not fit is none. */
+static int64_t number_at(const struct span *span, const char *key)
+{
+	const struct attr *a = span_attr(span, key);
+
+	return a && a->type == ATTR_INT ? a->i : 0;
+}
+
+/* Whom a client's span asked. A name that does not fit is none; one that is an address is as good
+ * as the peer's, which is not always known. */
 static void read_peer(struct half *h, const struct span *span)
 {
 	static const char *const names[] = {
 		"peer.service", "server.address", "network.peer.address",
 		"db.namespace", "db.name",        "messaging.destination.name"
 	};
-	const struct attr *port = span_attr(span, "network.peer.port");
 
 	h->peer = peer_of(text_at(span, "network.peer.address"),
-			  port && port->type == ATTR_INT ? port->i : 0);
+			  number_at(span, "network.peer.port"));
+	if (!h->peer.known)
+		h->peer = peer_of(text_at(span, "server.address"), number_at(span, "server.port"));
 	h->nname = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(names) && !h->nname; i++) {
 		struct str name = text_at(span, names[i]);

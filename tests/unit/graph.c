@@ -178,6 +178,28 @@ Test(graph, an_address_of_a_pod_is_its_service)
 	end();
 }
 
+Test(graph, a_name_that_is_an_address_is_looked_up_as_well)
+{
+	struct span c = client(1, 30);
+	struct peers *peers;
+
+	make(8);
+	cr_assert_eq(peers_new(&peers), 0);
+	cr_assert_eq(peers_add(peers, peer_of(str_of("10.1.2.3"), 80), "cart"), 0);
+	peers_sort(peers);
+	graph_peers(g, &peers);
+	span_str(&c, "server.address", str_of("10.1.2.3"));
+	span_int(&c, "server.port", 80);
+	ask(c);
+	c.span_id[0] = 2;
+	room[1].i = 81;
+	ask(c);
+	graph_settle(g, NULL);
+	cr_assert_str_eq(told[0], "web: web>cart [virtual_node] 0.030 -1.000");
+	cr_assert_str_eq(told[1], "web: web>10.1.2.3 [virtual_node] 0.030 -1.000");
+	end();
+}
+
 Test(graph, whoever_has_no_name_is_not_counted)
 {
 	make(8);
