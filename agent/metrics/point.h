@@ -50,7 +50,7 @@ struct point {
 	const struct instrument *of;
 	const struct attr *attrs; /* sorted as the instrument's table has them */
 	size_t nattrs;
-	bool cumulative;            /* also where deltas were asked for */
+	bool cumulative;            /* also where deltas were asked for: see delta.h */
 	uint64_t start_ns, time_ns; /* Unix time; start is the creation of the series, or for
 				       deltas the end of the one before; GAUGE: 0 */
 	union {

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "export/otlp_metrics.h"
 #include "export/post.h"
+#include "metrics/delta.h"
 #include "metrics/metrics.h"
 
 #include <pthread.h>
@@ -28,6 +29,7 @@ struct push {
 	struct post *post;
 	uint64_t interval_ns, retry_min_ns, retry_max_ns;
 	bool delta;
+	struct delta *sources; /* makes deltas of sources that know only sums; or NULL */
 	struct request *first, **last;
 	size_t bytes, bytes_max, points;
 	unsigned attempts; /* of the first one */
@@ -140,7 +142,15 @@ static void collect(struct push *p)
 	size_t lost;
 
 	otlp_metrics_begin(p->otlp, p->delta);
-	metrics_collect(p->metrics, &how, &otlp_metrics_sink, p->otlp);
+	if (p->sources) {
+		delta_begin(p->sources, &otlp_metrics_sink, p->otlp);
+		metrics_collect(p->metrics, &how, &delta_sink, p->sources);
+		lost = delta_end(p->sources, how.now_ns);
+		stat_add(otlp_points, lost);
+		lose(&stats[STAT_otlp_points_too_large], lost);
+	} else {
+		metrics_collect(p->metrics, &how, &otlp_metrics_sink, p->otlp);
+	}
 	if (otlp_metrics_end(p->otlp, &lost) < 0) {
 		stat_add(otlp_points, lost);
 		lose(&stats[STAT_otlp_points_too_large], lost);
@@ -270,7 +280,7 @@ int push_new(struct push **out, const struct config *cfg, struct metrics *m)
 {
 	__attribute__((cleanup(push_free))) struct push *p = calloc(1, sizeof(*p));
 	pthread_condattr_t attr;
-	int err;
+	int err = 0;
 
 	if (!p)
 		return fail(-ENOMEM, "metrics: out of memory");
@@ -286,7 +296,10 @@ int push_new(struct push **out, const struct config *cfg, struct metrics *m)
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	(void)pthread_cond_init(&p->wake, &attr);
 	(void)pthread_condattr_destroy(&attr);
-	err = post_new(&p->post, cfg, &kind);
+	if (strcmp(cfg->metrics_temporality, "delta") == 0)
+		err = delta_new(&p->sources, now_ns(CLOCK_REALTIME));
+	if (!err)
+		err = post_new(&p->post, cfg, &kind);
 	if (!err)
 		err = otlp_metrics_new(&p->otlp, cfg->otlp_max_request,
 				       strcmp(cfg->otlp_compression, "gzip") == 0, add, p);
@@ -329,6 +342,7 @@ void push_free(struct push **pp)
 		remove_first(p);
 	post_free(&p->post);
 	otlp_metrics_free(&p->otlp);
+	delta_free(&p->sources);
 	(void)pthread_cond_destroy(&p->wake);
 	(void)pthread_mutex_destroy(&p->lock);
 	free(p);

@@ -47,3 +47,26 @@ def test_they_are_an_option(node):
     send(target.port, [Request("/fast", trace=None)])
     until(lambda: sink.points, 10, "something is measured")
     assert not [p for p in sink.points if p.scope == "spoor/process"]
+
+
+def test_deltas_are_those_of_counters_and_add_up(node):
+    sink = node.sink()
+    target = node.run()
+    agent = node.agent(sink, metrics__interval="200ms", metrics__process=True, metrics__temporality="delta")
+    agent.wait_traced(target.pid)
+    until(lambda: len([p for p in sink.points if p.metric == "process.thread.count"]) > 2, 10, "it is exported")
+    before = sum(int(x) for x in Path(f"/proc/{target.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]) / 100
+    send(target.port, [Request("/fast", trace=None) for _ in range(2000)], workers=8)
+    after = sum(int(x) for x in Path(f"/proc/{target.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]) / 100
+    n = len(sink.points)
+    until(lambda: len([p for p in sink.points[n:] if p.metric == "process.thread.count"]) > 2, 10, "and again")
+    points = [p for p in sink.points if p.scope in ("spoor/process", "spoor/go/runtime")]
+    counters = [p for p in points if p.metric in ("process.cpu.time", "process.context_switches", "go.memory.allocations")]
+    assert {p.metric for p in counters} == {"process.cpu.time", "process.context_switches", "go.memory.allocations"}
+    assert {p.temporality for p in counters} == {1}
+    assert {p.temporality for p in points if p.metric in ("process.thread.count", "process.memory.usage")} == {2}
+    cpu = [p for p in counters if p.metric == "process.cpu.time"]
+    assert after - before - 0.05 <= sum(p.value for p in cpu) <= after + 0.1 and all(p.value >= 0 for p in cpu)
+    for mode in ("user", "system"):
+        of = sorted((p for p in cpu if p.attrs["cpu.mode"] == mode), key=lambda p: p.time)
+        assert all(a.time == b.start for a, b in zip(of, of[1:])), "each begins where the one before ended"
