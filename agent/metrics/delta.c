@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #define BUCKETS  1024 /* some ten series a process, some hundred processes */
-#define KEY_SIZE 256  /* of attributes; longer ones are cut, so sources keep them short */
+#define KEY_SIZE 256  /* of attributes: the points of sources have few and short ones */
 
 /* A series as it was. */
 struct before {
@@ -68,11 +68,11 @@ void delta_free(struct delta **p)
 	free(d);
 }
 
-static void key_of(char out[KEY_SIZE], const struct point *p)
+/* False: too long to be told from others. */
+static bool key_of(char out[KEY_SIZE], const struct point *p)
 {
 	size_t n = 0;
 
-	*out = '\0';
 	for (size_t i = 0; i < p->nattrs && n < KEY_SIZE; i++) {
 		const struct attr *a = &p->attrs[i];
 
@@ -83,6 +83,7 @@ static void key_of(char out[KEY_SIZE], const struct point *p)
 			n += (size_t)snprintf(out + n, KEY_SIZE - n, "%s=%lld\n", a->key,
 					      (long long)a->i);
 	}
+	return n < KEY_SIZE;
 }
 
 static uint64_t mix(uint64_t h, const void *bytes, size_t n)
@@ -170,6 +171,11 @@ static bool goes_on(const struct before *b, const struct point *p)
 	return true;
 }
 
+static bool began_anew(const struct before *b, const struct point *p)
+{
+	return b->start_ns < p->start_ns && p->start_ns >= b->time_ns;
+}
+
 /* out: p without what was before. False: no memory. */
 static bool subtract(struct delta *d, struct point *out, const struct before *b,
 		     const struct point *p)
@@ -216,7 +222,7 @@ static void pass(struct delta *d, struct point *p)
 static void point(void *arg, const struct point *p)
 {
 	struct delta *d = arg;
-	char key[KEY_SIZE];
+	char key[KEY_SIZE] = "";
 	struct point out = *p;
 	struct before **at, *b;
 	uint64_t hash;
@@ -227,14 +233,15 @@ static void point(void *arg, const struct point *p)
 		d->to->point(d->arg, p);
 		return;
 	}
-	key_of(key, p);
+	if (!key_of(key, p)) {
+		d->lost++;
+		return;
+	}
 	at = place_of(d, p, key, &hash);
 	if (*at && (*at)->ncounts == (is_histogram(p) ? p->h.ncounts : 0)) {
 		b = *at;
-		if (goes_on(b, p) && subtract(d, &out, b, p))
+		if ((goes_on(b, p) && subtract(d, &out, b, p)) || began_anew(b, p))
 			pass(d, &out);
-		else if (b->start_ns < p->start_ns && p->start_ns >= b->time_ns)
-			pass(d, &out); /* began anew since */
 		remember(b, p);
 		return;
 	}

@@ -21,7 +21,7 @@ static const char *const span_keys[] = { "service", "span_name", "span_kind", "s
 			.unit = "",                                                                \
 			.help = (says),                                                            \
 			.kind = INSTRUMENT_COUNTER },                                              \
-		.attrs = keys, .bounds = one                                                       \
+		.attrs = (keys), .bounds = one                                                     \
 	}
 #define TIMES(is_named, says, keys, within)                                                        \
 	{                                                                                          \
@@ -30,7 +30,7 @@ static const char *const span_keys[] = { "service", "span_name", "span_kind", "s
 			.help = (says),                                                            \
 			.kind = INSTRUMENT_HISTOGRAM,                                              \
 			.real = true },                                                            \
-		.attrs = keys, .bounds = (within), .nbounds = ARRAY_SIZE(within)                   \
+		.attrs = (keys), .bounds = (within), .nbounds = ARRAY_SIZE(within)                 \
 	}
 
 static const struct lib_metric all[DERIVED_COUNT] = {

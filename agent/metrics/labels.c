@@ -17,7 +17,7 @@ size_t label_name(char *out, size_t size, struct str key)
 			(c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 
 		if (word || !n || out[n - 1] != '_')
-			out[n++] = word ? c : '_';
+			out[n++] = (char)(word ? c : '_');
 	}
 	out[n] = '\0';
 	return n;
@@ -51,7 +51,8 @@ bool labels_add(struct labels *l, struct str key, struct str value)
 	n = label_name(name, room, key);
 	if (is_taken(name)) {
 		memmove(name + prefix, name, n + 1);
-		memcpy(name, RENAMED, prefix);
+		for (size_t i = 0; i < prefix; i++)
+			name[i] = RENAMED[i];
 		n += prefix;
 	}
 	l->v[l->n++] = (struct label){ .name = name, .key = key, .value = value };
