@@ -19,8 +19,10 @@
 struct header_found {
 	struct go_str agent, parent, state; /* User-Agent, Traceparent, Tracestate */
 	struct go_str authority;            /* :authority, of gRPC's metadata */
-	__u64 agent_key;   /* in and out: where the interned string "User-Agent" lies, 0: not known
-			      yet */
+	/* In and out: where these keys lie as literals, 0: not known yet. */
+	__u64 agent_key, authority_key;
+	__u64 interned; /* not 0: net/http's keys; once User-Agent's is known, no other literal is
+			   of interest */
 	__u64 h2_settings; /* 1: look for Http2-Settings as well, 2: it is there */
 	__u64 ro_lo, ro_hi;
 	__u64 unread;    /* not 0: a key that may be one of them could not be read */
@@ -70,6 +72,8 @@ static __always_inline void header_want(struct header_found *f, const struct go_
 
 	f->agent = f->parent = f->state = f->authority = none;
 	f->agent_key = agent_key;
+	f->authority_key = 0;
+	f->interned = 1;
 	f->h2_settings = f->unread = 0;
 	f->ro_lo = s->ro_lo;
 	f->ro_hi = s->ro_hi;
@@ -120,12 +124,14 @@ GO_APART int header_slot(struct header_found *f, __u64 key, __u64 key_len, __u64
 		f->agent = found;
 		return 0;
 	}
+	if (key == f->authority_key && key_len == 10) {
+		f->authority = found;
+		return 0;
+	}
 	if (key_len - 10 > 1 && likely(!(key_len == 14 && f->h2_settings) &&
 				       !(f->b3_wanted && (key_len == 2 || key_len == 12))))
 		return 0;
-	/* net/http interns the well-known keys: once User-Agent's is known, no other literal is of
-	 * interest. */
-	if (f->agent_key && key - f->ro_lo < f->ro_hi - f->ro_lo)
+	if (f->interned && f->agent_key && key - f->ro_lo < f->ro_hi - f->ro_lo)
 		return 0;
 	if (go_read(k, key_len == 14 ? 11 : cap(key_len, 12), key)) {
 		f->unread = 1;
@@ -145,6 +151,8 @@ GO_APART int header_slot(struct header_found *f, __u64 key, __u64 key_len, __u64
 		f->h2_settings = 2;
 	} else if (k[0] == KEY_AUTHORI && k[1] == KEY_TY) {
 		f->authority = found;
+		if (key - f->ro_lo < f->ro_hi - f->ro_lo)
+			f->authority_key = key;
 	} else if (f->b3_wanted) {
 		header_b3(f, k[0], k[1], vals, nvals);
 	}

@@ -73,3 +73,19 @@ static __always_inline void share_drop(void *map, const struct op_key *k)
 	if (s)
 		__sync_fetch_and_add(&s->held, -1);
 }
+
+/* So few entries a process may leave behind, not open, for its next operation of the same key: 256
+ * processes fill no map with them. */
+#define SHARE_IDLE 32
+
+/* The operation of that key has ended. Its entry stays or goes; value begins with what says whether
+ * it is open. */
+static __always_inline void share_rest(void *map, const struct op_key *k, __u32 *active)
+{
+	__u32 at = k->slot;
+	struct share *s = bpf_map_lookup_elem(&shares, &at);
+
+	*(volatile __u32 *)active = 0;
+	if (unlikely(!s || s->held > SHARE_IDLE))
+		share_drop(map, k);
+}

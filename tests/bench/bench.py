@@ -362,6 +362,8 @@ class Bench:
         for k in range(self.o.rounds):
             for name in ("floor", "spoor", "counted")[k % 3:] + ("floor", "spoor", "counted")[:k % 3]:
                 p = self.floor(app, offsets, f"{self.out}/grpcapp") if name == "floor" else self.agent(sink, "/none", None, None, "--discovery-pids", str(app.pid))
+                while name != "floor" and not self.metric(p, "spoor_spans_produced_total"):
+                    self.calls(app, 1)  # until its programs have been verified, which takes the kernel a second
                 time.sleep(1)
                 try:
                     open(knob, "w").write("1" if name == "counted" else old)

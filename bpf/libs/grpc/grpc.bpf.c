@@ -12,6 +12,7 @@
 GO_APART int server_headers(struct op *op, const struct go_slot *s, struct scratch *b,
 			    __u64 metadata)
 {
+	struct learned *l;
 	struct header_walk w = {};
 	struct header_found *f;
 	struct event *ev;
@@ -19,14 +20,20 @@ GO_APART int server_headers(struct op *op, const struct go_slot *s, struct scrat
 	if (!op || !s || !b)
 		return 0;
 	ev = &op->ev;
+	l = learned_of(s, ev->cookie.slot);
 	f = &b->found;
-	header_want(f, s, 0);
-	f->ro_lo = f->ro_hi = 0; /* keys may be literals, but none is where it always is */
+	header_want(f, s, l ? l->agent_key : 0);
+	f->authority_key = l ? l->authority_key : 0;
+	f->interned = 0;
 	w.found = f;
 	w.slot = s;
 	w.buf = &b->group;
 	if (header_find(&w, metadata))
 		count(reads_headers);
+	if (l && unlikely(l->agent_key != f->agent_key || l->authority_key != f->authority_key)) {
+		l->agent_key = f->agent_key;
+		l->authority_key = f->authority_key;
+	}
 	op->authority = f->authority;
 	if (f->parent.ptr)
 		go_traceparent(ev, f->parent.ptr, f->parent.len);
@@ -73,24 +80,35 @@ static __always_inline void server_begin(struct pt_regs *ctx, const struct go_sl
 					 struct cookie c, struct scratch *b)
 {
 	__u64 start = bpf_ktime_get_boot_ns();
+	__u32 at_ctx = s->at[F_STREAM_CTX], at_method = s->at[F_STREAM_METHOD];
 	struct go_str *in = &b->in; /* the stream's context, itab and data */
 	struct op *op;
 
-	if (go_read(in, sizeof(*in), inner_stream(s, GO_P4(ctx)) + s->at[F_STREAM_CTX])) {
+	if (go_read_struct(&b->cs, (at_ctx > at_method ? at_ctx : at_method) + sizeof(*in),
+			   inner_stream(s, GO_P4(ctx)))) {
 		count(ops_unreadable);
 		return;
 	}
+	*in = go_str(&b->cs, at_ctx);
 	b->k = (struct op_key){ .slot = c.slot, .id = GO_G(ctx) };
-	if (op_make(b, s, GRPC_OF_SERVER))
-		return;
 	op = bpf_map_lookup_elem(&grpc_server_ops, &b->k);
-	if (!op)
-		return;
+	if (likely(op && !op->active)) {
+		op->state = (struct go_str){};
+		op->ev = op_zero.ev;
+	} else {
+		if (op_make(b, s, GRPC_OF_SERVER))
+			return;
+		op = bpf_map_lookup_elem(&grpc_server_ops, &b->k);
+		if (!op)
+			return;
+	}
 	op->ev.cookie = c;
 	op->ev.kind = GRPC_OF_SERVER;
 	op->stream = GO_P4(ctx);
 	op->transport = GO_P2(ctx);
-	op->ev.goid = go_goid(ctx, s);
+	op->method = go_str(&b->cs, at_method);
+	if (s->options & GO_OPTION_LEND)
+		op->ev.goid = go_goid(ctx, s);
 	op->ev.start_ns = start;
 	server_headers(op, s, b, find_metadata(learned_of(s, c.slot), in->len, 12, 0));
 	if (is_over_http(op, s) && go_cover(&op->ev, in->ptr, in->len))
@@ -142,7 +160,7 @@ static __always_inline int is_unknown(__u32 code, struct go_str message)
 GO_APART int server_end(struct op *op, const struct go_slot *s, struct scratch *b, __u64 peer,
 			__u64 req)
 {
-	struct go_str method = {}, message = {}, remote = {};
+	struct go_str message = {}, remote = {};
 	struct grpc_event *rec;
 	__u32 at = 0;
 
@@ -153,8 +171,6 @@ GO_APART int server_end(struct op *op, const struct go_slot *s, struct scratch *
 	rec->code = status_code(s, b->found.agent_key, &message); /* laid there by the caller */
 	if (is_unknown(rec->code, message))
 		rec->bits |= GRPC_UNKNOWN;
-	(void)go_read(&method, sizeof(method),
-		      inner_stream(s, op->stream) + s->at[F_STREAM_METHOD]);
 	if (go_is_told(&rec->ev, s)) {
 		if (peer)
 			put_ip(rec, s, peer);
@@ -169,7 +185,7 @@ GO_APART int server_end(struct op *op, const struct go_slot *s, struct scratch *
 		at += rec->server_len =
 			go_put_str(&rec->ev, b->data, at, only(op->authority), GRPC_SERVER_MAX);
 	}
-	send(rec, put_method(rec, s, b->data, at, method));
+	send(rec, put_method(rec, s, b->data, at, op->method));
 	return 0;
 }
 
@@ -190,7 +206,7 @@ static __always_inline int server_status(struct pt_regs *ctx, int handler)
 		return 0;
 	k.slot = c.slot;
 	op = bpf_map_lookup_elem(&grpc_server_ops, &k);
-	if (!op || op->stream != GO_P2(ctx))
+	if (!op || !op->active || op->stream != GO_P2(ctx))
 		return 0;
 	go_leave_to_sdk(&op->ev, go_unlend(&op->ev, s, 0));
 	if (handler && s->at[F_HANDLER_REQ] != GO_ABSENT) {
@@ -209,7 +225,7 @@ static __always_inline int server_status(struct pt_regs *ctx, int handler)
 		server_end(op, s, b, peer, req);
 		grpc_scratch_put(b);
 	}
-	share_drop(&grpc_server_ops, &k);
+	share_rest(&grpc_server_ops, &k, &op->active);
 	return 0;
 }
 

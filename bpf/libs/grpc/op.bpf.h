@@ -21,7 +21,8 @@ struct op {
 	/* Server: values, []string, in the inbound metadata, which nobody changes and the stream's
 	 * context keeps; ptr 0: none. */
 	struct go_str authority, state;
-	__u64 transport; /* server: itab of the ServerTransport */
+	struct go_str method; /* server; nobody changes it */
+	__u64 transport;      /* server: itab of the ServerTransport */
 	struct event ev;
 	struct entered entered;
 };
@@ -51,6 +52,8 @@ struct learned {
 	__u64 outgoing; /* the type of metadata.rawMD */
 	__u64 tcp;      /* the itab of a *net.TCPAddr as net.Addr */
 	__u64 http2;    /* the itab of an *http2Server as ServerTransport */
+	/* Where HPACK has these names, as literals: most calls come with just these. */
+	__u64 agent_key, authority_key;
 };
 
 struct {
@@ -111,6 +114,7 @@ static __always_inline struct learned *learned_of(const struct go_slot *s, __u32
 
 	if (l && l->generation != s->generation) {
 		l->metadata = l->outgoing = l->tcp = l->http2 = 0;
+		l->agent_key = l->authority_key = 0;
 		l->generation = s->generation;
 	}
 	return l;
