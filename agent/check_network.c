@@ -5,6 +5,7 @@
 #include "discover/kubelet.h"
 #include "discover/pod.h"
 #include "export/export.h"
+#include "export/otlp_signal.h"
 #include "export/otlp_url.h"
 
 #include <poll.h>
@@ -94,7 +95,8 @@ static void ask_collector(struct export_result *result, const struct exporter *e
 			  const struct config *cfg)
 {
 	struct batch empty = { 0 };
-	_Atomic uint64_t deadline = (now_ms() + cfg->otlp_timeout) * 1000000;
+	_Atomic uint64_t deadline =
+		(now_ms() + otlp_options(cfg, OTLP_TRACES).timeout_ms) * 1000000;
 	struct export_job job = { .batch = &empty, .deadline_ns = &deadline };
 	void *state = NULL;
 

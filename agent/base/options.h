@@ -68,11 +68,19 @@
 	X(STRING, otlp_endpoint, "otlp.endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", "", "URL", "collector, without /v1/traces or /v1/metrics; empty: http://<node.ip or localhost>:4318") \
 	X(STRING, otlp_traces_endpoint, "otlp.traces_endpoint", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "", "URL", "the same for traces only, used as it is") \
 	X(STRING, otlp_metrics_endpoint, "otlp.metrics_endpoint", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "", "URL", "the same for metrics only, used as it is") \
-	X(ENUM, otlp_protocol, "otlp.protocol", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", "http/protobuf", "wire protocol") \
-	X(ENUM, otlp_compression, "otlp.compression", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION OTEL_EXPORTER_OTLP_COMPRESSION", "gzip", "gzip none", "compression of requests") \
-	X(DURATION, otlp_timeout, "otlp.timeout", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT OTEL_EXPORTER_OTLP_TIMEOUT", "10s", "10ms-10m", "time-out of one attempt") \
-	X(MAP, otlp_headers, "otlp.headers", "OTEL_EXPORTER_OTLP_TRACES_HEADERS OTEL_EXPORTER_OTLP_HEADERS", "", "secret", "headers of each request (key=value)") \
-	X(STRING, otlp_ca_file, "otlp.ca_file", "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE OTEL_EXPORTER_OTLP_CERTIFICATE", "", "", "CA of the collector; empty: the system's") \
+	X(ENUM, otlp_protocol, "otlp.protocol", "OTEL_EXPORTER_OTLP_PROTOCOL OTEL_EXPORTER_OTLP_TRACES_PROTOCOL OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "http/protobuf", "http/protobuf", "wire protocol") \
+	X(ENUM, otlp_compression, "otlp.compression", "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip", "gzip none", "compression of requests") \
+	X(DURATION, otlp_timeout, "otlp.timeout", "OTEL_EXPORTER_OTLP_TIMEOUT", "10s", "10ms-10m", "time-out of one attempt") \
+	X(MAP, otlp_headers, "otlp.headers", "OTEL_EXPORTER_OTLP_HEADERS", "", "secret", "headers of each request (key=value)") \
+	X(STRING, otlp_ca_file, "otlp.ca_file", "OTEL_EXPORTER_OTLP_CERTIFICATE", "", "", "CA of the collector; empty: the system's") \
+	X(ENUM, otlp_traces_compression, "otlp.traces_compression", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "same", "same gzip none", "otlp.compression for traces only; same: that one") \
+	X(DURATION, otlp_traces_timeout, "otlp.traces_timeout", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "0s", "0s-10m", "otlp.timeout for traces only; 0s: that one") \
+	X(MAP, otlp_traces_headers, "otlp.traces_headers", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "", "secret", "headers of each request with traces, instead of otlp.headers") \
+	X(STRING, otlp_traces_ca_file, "otlp.traces_ca_file", "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "", "", "CA of the collector of traces; empty: otlp.ca_file") \
+	X(ENUM, otlp_metrics_compression, "otlp.metrics_compression", "OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", "same", "same gzip none", "otlp.compression for metrics only; same: that one") \
+	X(DURATION, otlp_metrics_timeout, "otlp.metrics_timeout", "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "0s", "0s-10m", "otlp.timeout for metrics only; 0s: that one") \
+	X(MAP, otlp_metrics_headers, "otlp.metrics_headers", "OTEL_EXPORTER_OTLP_METRICS_HEADERS", "", "secret", "headers of each request with metrics, instead of otlp.headers") \
+	X(STRING, otlp_metrics_ca_file, "otlp.metrics_ca_file", "OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE", "", "", "CA of the collector of metrics; empty: otlp.ca_file") \
 	X(SIZE, otlp_max_request, "otlp.max_request", "", "3584KiB", "64KiB-60MiB", "largest request before compression; larger batches are split") \
 	X(DURATION, export_max_age, "export.max_age", "", "5m", "1s-24h", "a batch that could not be delivered for so long is dropped") \
 	X(DURATION, export_retry_min, "export.retry_min", "", "1s", "1ms-1h", "first wait before a failed attempt is repeated; doubled each time, with jitter") \

@@ -1,6 +1,7 @@
 /* Spans to an OTLP/HTTP receiver: what is encoded in otlp.c is posted by post.c. */
 #include "base/config.h"
 #include "export/otlp.h"
+#include "export/otlp_signal.h"
 #include "export/post.h"
 
 #include <stdio.h>
@@ -45,7 +46,7 @@ static int otlp_http_open(void **state, const struct config *cfg)
 	err = post_new(&h->post, cfg, &traces);
 	if (err == 0)
 		err = otlp_new(&h->otlp, (size_t)cfg->batch_spans * EXPORT_BATCHES_MAX,
-			       cfg->otlp_max_request, strcmp(cfg->otlp_compression, "gzip") == 0);
+			       cfg->otlp_max_request, otlp_options(cfg, OTLP_TRACES).gzip);
 	if (err < 0)
 		return err;
 	*state = take(owner);

@@ -3,6 +3,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "export/otlp.h"
+#include "export/otlp_signal.h"
 #include "export/otlp_url.h"
 #include "version.h"
 
@@ -82,20 +83,21 @@ static int add_header(struct post *h, const char *line)
 	return 0;
 }
 
-static int set_headers(struct post *h, const struct config *cfg, bool gzip)
+static int set_headers(struct post *h, const struct otlp_options *o)
 {
 	/* "Expect:" takes that header away: curl would wait for "100 Continue" with large requests.
 	 */
 	if (add_header(h, "Content-Type: application/x-protobuf") < 0 ||
-	    add_header(h, "Expect:") < 0 || (gzip && add_header(h, "Content-Encoding: gzip") < 0))
+	    add_header(h, "Expect:") < 0 ||
+	    (o->gzip && add_header(h, "Content-Encoding: gzip") < 0))
 		return -ENOMEM;
-	for (size_t i = 0; i < cfg->otlp_headers.n; i++) {
-		const char *header = cfg->otlp_headers.v[i];
+	for (size_t i = 0; i < o->headers->n; i++) {
+		const char *header = o->headers->v[i];
 		const char *equals = strchr(header, '=');
 		auto_free char *line = NULL;
 
 		if (!equals || !header_valid(header, equals))
-			return fail(-EINVAL, "otlp.headers: '%.*s' is not a header",
+			return fail(-EINVAL, "%s: '%.*s' is not a header", o->headers_option,
 				    equals ? (int)(equals - header) : 20, header);
 		/* curl takes "name;" for a header without a value. */
 		if (asprintf(&line, equals[1] ? "%.*s: %s" : "%.*s;%s", (int)(equals - header),
@@ -117,7 +119,7 @@ static long lifetime_chance(void)
 	return (long)(chance % LIFETIME_S);
 }
 
-static void set_options(struct post *h, const struct config *cfg)
+static void set_options(struct post *h, const struct otlp_options *o)
 {
 	CURL *e = h->easy;
 
@@ -129,8 +131,8 @@ static void set_options(struct post *h, const struct config *cfg)
 	(void)curl_easy_setopt(e, CURLOPT_USERAGENT, "spoor/" SPOOR_VERSION);
 	(void)curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
 	(void)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-	(void)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)cfg->otlp_timeout);
-	(void)curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)cfg->otlp_timeout);
+	(void)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)o->timeout_ms);
+	(void)curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)o->timeout_ms);
 	/* Without it, giving up waits for a resolver thread that hangs. */
 	(void)curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
 	(void)curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
@@ -138,8 +140,8 @@ static void set_options(struct post *h, const struct config *cfg)
 	(void)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, h->error);
 	(void)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_response);
 	(void)curl_easy_setopt(e, CURLOPT_WRITEDATA, h);
-	if (*cfg->otlp_ca_file)
-		(void)curl_easy_setopt(e, CURLOPT_CAINFO, cfg->otlp_ca_file);
+	if (*o->ca_file)
+		(void)curl_easy_setopt(e, CURLOPT_CAINFO, o->ca_file);
 }
 
 void post_free(struct post **p)
@@ -170,7 +172,7 @@ static const char *option_of(const struct config *cfg, enum otlp_signal signal)
 int post_new(struct post **out, const struct config *cfg, const struct post_kind *kind)
 {
 	__attribute__((cleanup(post_free))) struct post *h = calloc(1, sizeof(*h));
-	bool gzip = strcmp(cfg->otlp_compression, "gzip") == 0;
+	struct otlp_options o = otlp_options(cfg, kind->signal);
 	const char *bad;
 	int err;
 
@@ -184,10 +186,10 @@ int post_new(struct post **out, const struct config *cfg, const struct post_kind
 	h->easy = curl_easy_init();
 	if (!h->multi || !h->easy)
 		return -ENOMEM;
-	err = set_headers(h, cfg, gzip);
+	err = set_headers(h, &o);
 	if (err < 0)
 		return err;
-	set_options(h, cfg);
+	set_options(h, &o);
 	*out = take(h);
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "export/otlp_metrics.h"
+#include "export/otlp_signal.h"
 #include "export/post.h"
 #include "metrics/delta.h"
 #include "metrics/metrics.h"
@@ -302,7 +303,7 @@ int push_new(struct push **out, const struct config *cfg, struct metrics *m)
 		err = post_new(&p->post, cfg, &kind);
 	if (!err)
 		err = otlp_metrics_new(&p->otlp, cfg->otlp_max_request,
-				       strcmp(cfg->otlp_compression, "gzip") == 0, add, p);
+				       otlp_options(cfg, OTLP_METRICS).gzip, add, p);
 	if (err == -ENOMEM)
 		log_error("metrics: out of memory");
 	if (!err)

@@ -179,6 +179,22 @@ def test_the_environment_variables_of_opentelemetry(node):
     assert sink.attempts[0].headers.get("x-from") == "env, coded" and span.resource["deployment.environment.name"] == "env"
 
 
+def test_what_is_set_for_one_signal_is_for_that_one_alone(node):
+    sink = node.sink()
+    target = node.run()
+    agent = node.agent(sink, metrics__interval="200ms", env={
+        "OTEL_EXPORTER_OTLP_HEADERS": "x-tenant=both", "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "authorization=of-traces",
+        "OTEL_EXPORTER_OTLP_METRICS_COMPRESSION": "none"})
+    agent.wait_traced(target.pid)
+    send(target.port, [Request("/fast")])
+    sink.wait(1)
+    until(lambda: sink.metrics_headers, 10, "metrics")
+    traces, metrics = ({k.lower(): v for k, v in h.items()} for h in (sink.attempts[0].headers, sink.metrics_headers))
+    assert traces["authorization"] == "of-traces" and "x-tenant" not in traces and traces["content-encoding"] == "gzip"
+    assert metrics["x-tenant"] == "both" and "authorization" not in metrics and "content-encoding" not in metrics
+    assert "of-traces" not in agent.log + agent.get("/status")[1]
+
+
 NONSENSE = ("http://", "ftp://collector:4318", "http://collector:notaport", "http://collector:99999", "::1:4318", "http://[::1", "not a url")
 
 

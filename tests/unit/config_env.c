@@ -15,12 +15,11 @@ Test(config_env, an_empty_variable_counts_as_not_set)
 	cr_assert_eq(cfg->batch_spans, 512);
 }
 
-Test(config_env, our_own_variables_win_over_opentelemetrys_and_those_of_traces_over_general_ones)
+Test(config_env, our_own_variables_win_over_opentelemetrys)
 {
 	auto_config struct config *cfg = NULL;
 
-	(void)setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1000", 1);
-	(void)setenv("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "2000", 1);
+	(void)setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "2000", 1);
 	(void)setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none", 1);
 	(void)setenv("SPOOR_OTLP_COMPRESSION", "gzip", 1);
 	cfg = load(NULL);

@@ -77,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
         message = ExportMetricsServiceRequest()
         message.ParseFromString(body)
         answer = sink.next_metrics_answer()
-        sink.metrics_attempt(points_of_protobuf(message), answer)
+        sink.metrics_attempt(points_of_protobuf(message), dict(self.headers), answer)
         if answer.delay:
             sink.stopped.wait(answer.delay)
         self._answer(sink, answer, ExportMetricsServiceResponse())
@@ -126,6 +126,7 @@ class Sink:
         self._script, self.default, self._lock = list(script), default or Answer(), threading.Lock()
         self.attempts, self.spans, self.received, self.keep = [], [], 0, keep
         self.points, self.metrics_attempts, self._metrics_script, self.metrics_default = [], 0, [], Answer()
+        self.metrics_headers = None  # of the last attempt
         self.stopped = threading.Event()
         self._server = _Server((address, port), self)
         self.address, self.port = address, self._server.server_address[1]
@@ -151,9 +152,10 @@ class Sink:
         with self._lock:
             self._metrics_script = list(answers)
 
-    def metrics_attempt(self, points, answer):
+    def metrics_attempt(self, points, headers, answer):
         with self._lock:
             self.metrics_attempts += 1
+            self.metrics_headers = headers
             if answer.status == 200 and not answer.action:
                 self.points += points
 
