@@ -3,7 +3,8 @@
 
 Starts a small kubelet (HTTPS, bearer token), two Go web programs without symbols in control groups named like pods', one of which
 calls the other, and the agent with the capabilities that the chart gives it with `propagation: headers`. Sends requests, prints
-the spans as the agent prints them, and of one request the whole tree, by the parents that its spans name."""
+the spans as the agent prints them, of one request the whole tree, by the parents that its spans name, and metrics as Prometheus
+would scrape them."""
 import argparse
 import os
 import re
@@ -23,16 +24,20 @@ from harness.cgroup import Cgroups  # noqa: E402
 from harness.kubelet import Kubelet  # noqa: E402
 from harness.paths import WORK, agent_binary  # noqa: E402
 from harness.pods import Container, Pod  # noqa: E402
+from harness.ports import free_port  # noqa: E402
 from harness.process import Process  # noqa: E402
 from harness.wait import until  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 REQUESTS = (("GET", "/fast"), ("GET", "/fast?color=blue"), ("GET", "/slow"), ("GET", "/items/42"), ("GET", "/items/43"),
             ("GET", "/nowhere"), ("POST", "/broken"), ("GET", "/panic"))
+SERVED = "http_server_request_duration_seconds"
 STORY, STORY_SPANS = ("GET", "/orders/7"), 7
 # A line of the stdout exporter: time, duration, service, pod, kind, operation, ids.
 LINE = re.compile(r"(?P<time>\S+) +(?P<took>\S+) +(?P<service>\S+) +\S+ +(?P<kind>server|client)  (?P<operation>.*?) +"
                   r"trace=(?P<trace>\w+) span=(?P<span>\w+)(?: parent=(?P<parent>\w+))?$")
+# A sample of Prometheus's text format, and a label of it.
+SAMPLE, LABEL = re.compile(r"(\w+)\{(.*)\} (\S+)$", re.M), re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 def say(text=""):
@@ -127,10 +132,12 @@ class Demo:
         self.stock_pod, self.stock, stock_port = self.program("shop-stock", kubelet)
         self.pod, self.web, self.port = self.program("shop-web", kubelet, f"http://127.0.0.1:{stock_port}")
 
+        self.metrics_port = free_port()
         self.agent = Agent(self.folder, {
             "kubelet.source": "kubelet", "kubelet.endpoint": kubelet.url, "kubelet.token_file": self.folder / "token",
             "kubelet.tls.mode": "ca", "kubelet.tls.ca_file": certs.ca.cert, "exporters": ["stdout"], "stdout.format": "text",
-            "batch.delay": "200ms", "propagation": "headers"}, self.capabilities, on_line=lambda line: say("  " + line))
+            "batch.delay": "200ms", "propagation": "headers", "metrics.exporters": ["prometheus"], "prometheus.listen": "127.0.0.1",
+            "prometheus.port": self.metrics_port}, self.capabilities, on_line=lambda line: say("  " + line))
         self.later(self.agent.kill)
         self.agent.start()
         self.agent.wait_traced(self.stock.pid)
@@ -180,6 +187,24 @@ class Demo:
         if not propagation["works"]:
             say(f"What shop-stock did is traces of its own here, as propagation does not work: {propagation['reason']}")
 
+    def metrics(self):
+        """What a scrape says of shop-web: its requests by route, and its Go runtime."""
+        url = f"http://127.0.0.1:{self.metrics_port}/metrics"
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            samples = [(m[1], dict(LABEL.findall(m[2])), float(m[3])) for m in SAMPLE.finditer(answer.read().decode())]
+        samples = [(name, labels, value) for name, labels, value in samples if labels.get("k8s_pod_name") == self.pod.name]
+        say(f"\nmetrics of shop-web, made of all its requests, as Prometheus would scrape them from {url}:")
+        seconds = {tuple(sorted(labels.items())): value for name, labels, value in samples if name == f"{SERVED}_sum"}
+        for name, labels, count in samples:
+            if name == f"{SERVED}_count":
+                what = " ".join(filter(None, (labels["http_request_method"], labels.get("http_route", "(no route)"),
+                                              labels.get("http_response_status_code", labels.get("error_type")))))
+                say(f"  {what:<28} {count:3.0f} {'request' if count == 1 else 'requests'}, "
+                    f"mean {seconds[tuple(sorted(labels.items()))] / count * 1000:.2f} ms")
+        said = {(name, labels.get("go_memory_type")): value for name, labels, value in samples}
+        say(f"  Go's runtime, read from its memory: {said['go_goroutine_count', None]:.0f} goroutines, "
+            f"{said['go_memory_used_bytes', 'other'] / 1e6:.1f} MB used beside stacks, GOMAXPROCS {said['go_processor_limit', None]:.0f}")
+
     def summary(self):
         book, status = self.agent.conservation(), self.agent.process_state(self.web.pid)
         say()
@@ -221,6 +246,7 @@ def main():
             demo.introduce()
             demo.requests()
             demo.story()
+            demo.metrics()
             demo.summary()
             if args.keep:
                 demo.keep()

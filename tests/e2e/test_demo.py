@@ -35,7 +35,15 @@ def test_the_demo_shows_its_spans_in_order_and_cleans_up():
     for word in ("/status", "/metrics", "15 produced, 15 exported, 0 dropped", "0xc000081004"):
         assert word in out, word
     assert_story(story, out)
+    assert_metrics(out.split("metrics of shop-web")[1])
     assert not leftovers(demo, out)
+
+
+def assert_metrics(out):
+    counts = dict(re.findall(r"^  (\S.*\S) +(\d+) requests?, mean \d+\.\d\d ms$", out, re.M))
+    assert counts == {"GET /fast 200": "2", "GET /slow 200": "1", "GET /items/{id} 200": "2", "GET (no route) 404": "1", "POST /broken 500": "1",
+                      "GET /panic panic": "1", "GET /orders/{id} 200": "1"}, out
+    assert re.search(r"[1-9]\d* goroutines, [1-9]\d*\.\d MB used beside stacks, GOMAXPROCS [1-9]", out), out
 
 
 # service, kind, name and status, and how deep it stands in the tree; a client's port is not known before.

@@ -209,7 +209,7 @@ def test_a_nonsensical_endpoint_is_refused_at_start_with_its_value(node, value):
 
 def test_a_receiver_that_starts_long_after_the_agent_gets_everything(node):
     """Field case 35 (10 s here)."""
-    from harness.collector import free_port
+    from harness.ports import free_port
     port = free_port()
     target = node.run()
     agent = node.agent(exporters=["otlp"], otlp__endpoint=f"http://127.0.0.1:{port}")

@@ -195,7 +195,7 @@ def test_without_a_node_name_the_certificate_is_for_the_address(node):
 
 
 def test_a_kubelet_that_starts_after_the_agent(node):
-    from harness.collector import free_port
+    from harness.ports import free_port
     from harness.kubelet import Kubelet
     port, sink = free_port(), node.sink()
     target = node.run()

@@ -6,7 +6,7 @@ import time
 import pytest
 
 import thirdparty
-from harness.collector import free_port
+from harness.ports import free_port
 from harness.wait import until
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from harness import gobuild
 from harness.agent import CHART_CAPABILITIES
-from harness.collector import free_port
 from harness.load import Request, send
 from harness.node import Node
 from harness.otlp import CLIENT, SERVER, last_points
 from harness.pods import Pod
+from harness.ports import free_port
 from harness.wait import until
 
 CAPABILITIES = (*CHART_CAPABILITIES, "net_admin")

@@ -8,6 +8,7 @@ from pathlib import Path
 from . import gobuild
 from .otlp import points_of, spans_of
 from .paths import TESTS, WORK
+from .ports import free_port
 from .process import Process
 from .wait import until
 
@@ -25,12 +26,6 @@ def binary():
         subprocess.run([go, "build", "-trimpath", "-ldflags=-s -w", "-o", out, "."], cwd=TESTS / "collector", check=True,
                        env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", **env})
     return out
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Collector:

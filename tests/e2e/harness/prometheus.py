@@ -3,8 +3,8 @@ import json
 import urllib.parse
 import urllib.request
 
-from .collector import free_port
 from .paths import tool
+from .ports import free_port
 from .process import Process
 from .wait import until
 

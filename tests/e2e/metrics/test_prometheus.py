@@ -5,9 +5,9 @@ import urllib.request
 
 import pytest
 
-from harness.collector import free_port
 from harness.load import Request, send
 from harness.paths import tool
+from harness.ports import free_port
 from harness.wait import until
 
 SECONDS = "http_server_request_duration_seconds"
