@@ -155,6 +155,25 @@ static json_t *sdk_json(const struct worker_result *r, const struct count *count
 			 (json_int_t)(count ? count->below : 0));
 }
 
+/* Which go.* metrics the process lacks, and why; null: none is asked for. */
+static json_t *runtime_json(const struct worker_result *r)
+{
+	json_t *lacks = json_object();
+	json_int_t n = 0;
+
+	if (!r->runtime) {
+		json_decref(lacks);
+		return json_null();
+	}
+	for (enum runtime_value v = 0; v < RUNTIME_VALUES; v++)
+		if (r->no_runtime[v])
+			(void)json_object_set_new(lacks, runtime_value_name(v),
+						  json_string(r->no_runtime[v]));
+		else
+			n++;
+	return json_pack("{s:I, s:o}", "read", n, "missing", lacks);
+}
+
 static json_t *process_json(const struct status *s, const struct counts *counts,
 			    const struct entry *e)
 {
@@ -180,6 +199,7 @@ static json_t *process_json(const struct status *s, const struct counts *counts,
 		json_integer(r->outcome == WORKER_TRACED ? (json_int_t)r->nprobes : 0));
 	(void)json_object_set_new(j, "libraries", libraries_json(r, count));
 	(void)json_object_set_new(j, "sdk", sdk_json(r, count));
+	(void)json_object_set_new(j, "runtime_metrics", runtime_json(r));
 	(void)json_object_set_new(j, "spans",
 				  e->state == ROSTER_ENDED ? json_null()
 							   : json_integer((json_int_t)spans));

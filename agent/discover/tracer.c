@@ -314,7 +314,7 @@ static void attach(struct tracer *t, const struct worker_job *job, const struct 
 	uint64_t bias = 0;
 	char path[64];
 	const char *why = NULL;
-	uint8_t use;
+	bool measured = job->signals & SIGNAL_METRICS && targets_metrics(t->targets);
 	int err;
 
 	sdk_judge(&sdk, t->cfg, exe->plan, job->proc.pid);
@@ -340,11 +340,9 @@ static void attach(struct tracer *t, const struct worker_job *job, const struct 
 	}
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	silence(t, job->proc.pid);
-	use = sdk.use;
-	if (job->signals & SIGNAL_METRICS && targets_metrics(t->targets))
-		use |= USE_METRICS;
 	err = attach_process(&traced->attached, t->attach, exe->plan, job->proc.pid, path,
-			     traced->slot, out->generation, bias, use, &out->nprobes, &why);
+			     traced->slot, out->generation, bias,
+			     sdk.use | (measured ? USE_METRICS : 0), &out->nprobes, &why);
 	/* The pid may have been another process's by then. */
 	if (!err && !still_there(t, job)) {
 		attach_detach(t->attach, &traced->attached, 1);
@@ -353,6 +351,8 @@ static void attach(struct tracer *t, const struct worker_job *job, const struct 
 	out->slot = traced->slot;
 	if (!err) {
 		stat_add(attach_total, 1);
+		out->runtime = measured && t->cfg->metrics_runtime;
+		memcpy(out->no_runtime, exe->runtime.missing, sizeof(out->no_runtime));
 		verdict(out, WORKER_TRACED, "%zu probes", out->nprobes);
 		return;
 	}

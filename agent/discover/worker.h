@@ -6,6 +6,7 @@
 #include "bpf/event.h"
 #include "discover/pod.h"
 #include "discover/proc.h"
+#include "runtime/runtime.h"
 
 struct traced; /* one traced process, made by the backend's trace(); CONTROL keeps it and passes it
 		  back */
@@ -65,6 +66,8 @@ struct worker_result {
 	size_t nlacks;
 	char go_version[48];
 	char reason[192];
+	bool runtime;                           /* its Go runtime is read for metrics, but for: */
+	const char *no_runtime[RUNTIME_VALUES]; /* why not, static texts; NULL: it is */
 	char sdk[192];    /* what is done about the SDK in it, "" without one */
 	uint64_t took_ns; /* from the job's beginning to its end */
 };

@@ -167,6 +167,9 @@ def test_they_are_exported_with_the_pod(node, go):
         assert p.kind == "histogram" and p.bounds == BOUNDS and p.count == sum(p.buckets) and "sum" not in p.raw
     assert got["go.processor.limit",].value > 0 and got["go.config.gogc",].value == 100 and ("go.memory.limit",) not in got
     assert {k for m, *k in got if m == "go.memory.used" for k in k} == {"stack", "other"}
+    told = agent.process_state(program.target.pid)["runtime_metrics"]
+    assert set(told["missing"]) == ({"go.cpu.time"} if minor(go) < 21 else set()) and all(told["missing"].values())
+    assert told["read"] + len(told["missing"]) == 11
     for p in got.values():
         assert p.resource["process.pid"] == program.target.pid and p.start < p.time and p.resource["k8s.pod.name"]
     send(program.port, [Request("/")])
@@ -182,6 +185,7 @@ def test_they_are_an_option(node):
     send(program.port, [Request("/")])
     until(lambda: sink.points, 10, "something is measured")
     assert not [p for p in sink.points if p.scope == "spoor/go/runtime"]
+    assert agent.process_state(program.target.pid)["runtime_metrics"] is None
 
 
 def test_while_everything_moves_nothing_falls_that_counts(node):
