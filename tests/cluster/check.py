@@ -408,6 +408,19 @@ def requests_are_measured_for_the_collector_and_for_prometheus():
     expect("the same on the page for Prometheus", dict.fromkeys(names, 5.0), scraped())
 
 
+def the_runtime_of_go_is_read_with_the_rights_that_the_agent_has():
+    names = {p.name for p in pods("shop", "app=cart")}
+
+    def counted():
+        return {r.get("k8s.pod.name"): int(p["asInt"]) for r, p in k8s.points("go.goroutine.count", "sum")}
+
+    wait_until("the goroutines of each pod in the collector's metrics", 20, lambda: names <= set(counted()))
+    expect("pods without goroutines", [], [pod for pod in names if counted()[pod] < 3])
+    page = get(f"http://{agent().ip}:9465/metrics")[2]
+    for pod in names:
+        expect_in("the page for Prometheus", f'k8s_pod_name="{pod}"', "".join(re.findall(r"^go_goroutine_count\{.*$", page, re.M)))
+
+
 def the_status_page_is_for_port_forwards_only():
     expect("/status from elsewhere", 403, get(agent_url("/status"))[0])
     forward = subprocess.Popen(["kubectl", "-n", "spoor", "port-forward", "daemonset/spoor", "19464:9464"],
@@ -525,7 +538,9 @@ WAYS = {
         the_kubelets_certificate_is_the_clusters, the_charts_tests_render_what_helm_renders,
         helm_installs_with_default_values, *INSTALLED, the_clusters_authority_is_trusted, the_metrics_page_is_what_prometheus_wants,
         every_span_is_accounted_for, a_real_prometheus_scrapes_the_agent_and_evaluates_the_alerts, helms_own_test_passes,
-        the_agent_checks_itself_in_its_pod, the_api_server_takes_every_golden_render, a_changed_value_rolls_the_agent, requests_are_measured_for_the_collector_and_for_prometheus, the_status_page_is_for_port_forwards_only,
+        the_agent_checks_itself_in_its_pod, the_api_server_takes_every_golden_render, a_changed_value_rolls_the_agent,
+        requests_are_measured_for_the_collector_and_for_prometheus, the_runtime_of_go_is_read_with_the_rights_that_the_agent_has,
+        the_status_page_is_for_port_forwards_only,
         the_annotation_taken_away_removes_the_probes, the_annotation_given_again_brings_them_back,
         a_new_pod_is_traced_as_it_comes, every_kind_of_workload_and_container_is_traced_under_its_name,
         a_container_that_crashes_is_traced_again, the_agent_never_restarted_and_has_nothing_to_complain_of,

@@ -174,14 +174,19 @@ def received():
             continue  # still being written
 
 
-def histograms(name):
-    """(resource, count, start, time) of every point of that metric."""
+def points(name, kind):
+    """(resource, point) of that metric, which is of that kind: "histogram", "sum"."""
     for message in received():
         for group in message.get("resourceMetrics", []):
             resource = attributes(group["resource"].get("attributes", []))
             for metric in (m for scope in group["scopeMetrics"] for m in scope["metrics"] if m["name"] == name):
-                for p in metric["histogram"]["dataPoints"]:
-                    yield resource, int(p["count"]), int(p["startTimeUnixNano"]), int(p["timeUnixNano"])
+                yield from ((resource, p) for p in metric[kind]["dataPoints"])
+
+
+def histograms(name):
+    """(resource, count, start, time) of every point of that metric."""
+    for resource, p in points(name, "histogram"):
+        yield resource, int(p["count"]), int(p["startTimeUnixNano"]), int(p["timeUnixNano"])
 
 
 def spans():
