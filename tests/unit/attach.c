@@ -209,6 +209,30 @@ Test(attach, a_place_that_is_none_is_refused_and_nothing_stays)
 	cr_assert_eq(first_byte(getpid()), before);
 }
 
+Test(attach, a_link_that_is_refused_takes_those_before_it_away)
+{
+	struct attached *list[1];
+	const char *why = NULL;
+	int before, after;
+	uint16_t slot;
+	size_t n;
+
+	list[0] = follow(getpid(), &slot); /* its programs are loaded from here on */
+	attach_detach(attach, list, 1);
+	before = dup(0);
+	(void)close(before);
+	places[1].offset = 1ul << 40; /* the second program's */
+	cr_assert_lt(attach_process(&list[0], attach, plan, getpid(), "/proc/self/exe", 3, 1, 0, 0,
+				    &n, &why),
+		     0);
+	cr_assert_null(list[0]);
+	cr_assert_not_null(why);
+	cr_assert_eq(*(const volatile uint8_t *)toy_place_end, 0xc3, "the first one's: a ret");
+	after = dup(0);
+	(void)close(after);
+	cr_assert_eq(after, before, "no file descriptor is left");
+}
+
 Test(attach, a_library_that_the_verifier_refuses_is_disabled_and_the_others_go_on)
 {
 	size_t bad = index_of(&refused);
