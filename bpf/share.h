@@ -74,9 +74,10 @@ static __always_inline void share_drop(void *map, const struct op_key *k)
 		__sync_fetch_and_add(&s->held, -1);
 }
 
-/* So few entries a process may leave behind, not open, for its next operation of the same key: 256
- * processes fill no map with them. */
-#define SHARE_IDLE 32
+/* So many entries a process may leave behind, not open, for its next operations of the same keys.
+ * The agent sets it: a small part of its share, and so few that all processes together fill no map.
+ */
+const volatile __s32 share_idle = 0;
 
 /* The operation of that key has ended. Its entry stays or goes; value begins with what says whether
  * it is open. */
@@ -86,6 +87,6 @@ static __always_inline void share_rest(void *map, const struct op_key *k, __u32 
 	struct share *s = bpf_map_lookup_elem(&shares, &at);
 
 	*(volatile __u32 *)active = 0;
-	if (unlikely(!s || s->held > SHARE_IDLE))
+	if (unlikely(!s || s->held > share_idle))
 		share_drop(map, k);
 }

@@ -180,6 +180,17 @@ static void log_verdict(const struct lib *lib, const char *text)
 	}
 }
 
+/* Entries that one process may leave behind for its next operations, see bpf/share.h. */
+#define IDLE_MAX 32u
+static uint32_t idle_of(const struct config *cfg)
+{
+	uint32_t each = cfg->operations_max / cfg->targets_max / 4;
+	uint32_t share = cfg->operations_max_per_process / 4;
+
+	each = each < share ? each : share;
+	return each < IDLE_MAX ? each : IDLE_MAX;
+}
+
 static int open_and_load(struct library *l, const struct core *core, const struct config *cfg,
 			 uint32_t features, char *verdict)
 {
@@ -194,6 +205,7 @@ static int open_and_load(struct library *l, const struct core *core, const struc
 		return -errno;
 	set_constant(l->object, "wake_bytes", cfg->ring_wakeup);
 	set_constant(l->object, "share_max", cfg->operations_max_per_process);
+	set_constant(l->object, "share_idle", idle_of(cfg));
 	set_constant(l->object, "live_max", cfg->operations_max_per_process);
 	library_leave_out(l->object, l->lib, features);
 	err = prepare_maps(l->object, core, cfg, features);

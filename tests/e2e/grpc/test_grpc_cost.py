@@ -6,6 +6,7 @@ import pytest
 import rpc
 from harness.hits import hits
 from harness.otlp import CLIENT, SERVER
+from harness.wait import until
 from rpc import order, program
 
 
@@ -44,3 +45,28 @@ def test_sixty_four_connections(rig):
         assert made.attrs["rpc.response.status_code"] == done.attrs["rpc.response.status_code"] == "OK"
         assert made.attrs["server.address"] == "127.0.0.1", made
     assert len({s.attrs["network.peer.port"] for s in rig.spans(target, 0)}) == 64
+
+
+def test_what_is_left_behind_takes_no_room_from_calls_that_come(node):
+    """After a burst of many more calls than a process has room for, on as many goroutines, each call finds room again."""
+    collector = node.collector()
+    target, client = node.run(program("1.26", "1.85.0")), node.run(program("1.26", "1.85.0"))
+    agent = node.agent(collector, operations__max_per_process=8)
+    agent.wait_traced(target.pid), agent.wait_traced(client.pid)
+    to = f"127.0.0.1:{target.ports['grpc']}"
+    order(client, [{"Kind": "U", "Command": "sleep 50", "Target": to} for _ in range(120)], workers=60)
+
+    def skipped():
+        return agent.metrics()['spoor_operations_skipped_total{reason="no_share"}']
+
+    before = skipped()
+    assert before > 0
+    truths = order(client, [{"Kind": "U", "Command": "ok", "Target": to} for _ in range(90)], workers=3)
+    methods = {t["Method"][1:] for t in truths}
+
+    def seen(kind):
+        return methods & set(rpc.by_method(collector.spans(), kind))
+
+    until(lambda: seen(SERVER) == seen(CLIENT) == methods, 10,
+          lambda: f"{len(seen(SERVER))} and {len(seen(CLIENT))} of {len(methods)} calls have spans; {skipped() - before} were skipped")
+    assert skipped() == before
