@@ -1,5 +1,8 @@
 """Span metrics and the service graph, beside the requests that were sent, the spans of them, a collector's own count, and a Prometheus."""
+import re
+import subprocess
 import urllib.parse
+import urllib.request
 from collections import Counter
 from pathlib import Path
 
@@ -10,6 +13,7 @@ from harness.agent import CHART_CAPABILITIES
 from harness.load import Request, send
 from harness.node import Node
 from harness.otlp import CLIENT, SERVER, last_points
+from harness.paths import tool
 from harness.pods import Pod
 from harness.ports import free_port
 from harness.wait import until
@@ -44,6 +48,11 @@ def edges(points, metric=EDGE + "total"):
 
 def points(receiver):
     return receiver.points() if callable(receiver.points) else receiver.points
+
+
+def page(port):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        return answer.read()
 
 
 def graph_agent(node, receiver, **options):
@@ -199,3 +208,38 @@ def test_grafanas_queries_of_a_service_graph(node):
     front.stop()
     node.kubelet.remove(front.pod)
     until(lambda: not prometheus.query(f"{EDGE}total"), 15, "its edges are gone")
+
+
+def test_everything_that_can_be_measured_at_once_also_of_a_name_that_needs_quoting(node):
+    sink, port, name = node.sink(), free_port(), 'quo"te\\ \n{}, end'
+    front = service(node, "front", annotations={"resource.opentelemetry.io/service.name": name})
+    back = service(node, "back")
+    agent = graph_agent(node, sink, metrics__exporters=["otlp", "prometheus"], prometheus__port=port, prometheus__listen="127.0.0.1",
+                        metrics__temporality="delta", metrics__histogram="base2_exponential_bucket_histogram", metrics__process=True,
+                        http__body_sizes=True, metrics__add_attributes={CALLS: "http.route", LATENCY: "http.route"})
+    agent.wait_traced(front.pid)
+    agent.wait_traced(back.pid)
+    prometheus = node.prometheus(port)
+    for _ in range(4):
+        send(front.port, [via(back.port)] * 10)
+    until(lambda: prometheus.query(f"{EDGE}total{{client!='user'}}") and prometheus.value(f"sum({EDGE}total)") == 80, 15,
+          lambda: f"{prometheus.query(EDGE + 'total')} {prometheus.health()}")
+    found = {(labels["client"], labels["server"]): v for labels, v in prometheus.query(f"{EDGE}total")}
+    assert found == {(name, "back"): 40, ("user", name): 40}
+    complaints = subprocess.run([tool("promtool"), "check", "metrics"], input=page(port), capture_output=True, check=False).stderr.decode()
+    # Names of the conventions that Prometheus would give to summaries only.
+    assert set(re.findall(r"^\S+", complaints, re.M)) == {"go_goroutine_count", "process_thread_count", "process_unix_file_descriptor_count"}, complaints
+    assert all("_count" in line for line in complaints.splitlines())
+    agent.stop()
+    told, requests = Counter(), 0
+    for p in sink.points:
+        if p.metric == EDGE + "total":
+            assert p.temporality == 1
+            told[p.attrs["client"], p.attrs["server"]] += p.value
+        elif p.metric == "http.server.request.duration":
+            assert p.temporality == 1 and p.kind == "exponentialHistogram"
+            requests += p.count
+    assert dict(told) == found and requests == 80
+    metrics = {p.metric for p in sink.points}
+    assert metrics >= {CALLS, LATENCY, "http.client.request.duration", "http.server.response.body.size", "process.cpu.time", "go.goroutine.count"}
+    assert {p.attrs.get("http.route") for p in sink.points if p.metric == CALLS} >= {"/via", "/n/"}
