@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* core.bpf.c - what every library stands on: the shared maps, the self-test and the notification
- * of execve. Needs CAP_BPF and CAP_PERFMON and no kernel type. */
+/* core.bpf.c - what every library stands on: the shared maps, the one program that is attached to
+ * processes, and the notification of execve. Needs CAP_BPF and CAP_PERFMON and no kernel type. */
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
 
 #include <bpf/bpf_helpers.h>
 
+#define COUNT_HERE    /* there are no functions that are called, and none is wanted beside a tail  \
+			 call */
 #include "live.h"
 #include "maps.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Programs of the libraries, see progs_index(). */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, PROGS_MAX);
+	__type(key, __u32);
+	__type(value, __u32);
+} progs SEC(".maps");
 
 /* struct exec_event, from the kernel to the control thread. */
 struct {
@@ -18,6 +28,20 @@ struct {
 } execs SEC(".maps");
 
 struct selftest_seen seen;
+
+/* Every probe of every process comes in here: a process has one link, whatever libraries it uses.
+ */
+SEC("uprobe.multi")
+int dispatch(struct pt_regs *ctx)
+{
+	__u64 bits = bpf_get_attach_cookie(ctx);
+	struct cookie cookie;
+
+	__builtin_memcpy(&cookie, &bits, sizeof(cookie));
+	bpf_tail_call(ctx, &progs, progs_index(cookie.lib, cookie.probe));
+	count(hits_no_program);
+	return 0;
+}
 
 /* Hung into the agent itself when it starts. */
 SEC("uprobe.multi")

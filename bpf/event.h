@@ -14,7 +14,8 @@ struct cookie {
 	__u32 generation; /* of the slot: it is reused only with a new one */
 };
 
-/* Most probes of a library, and most libraries. */
+/* Every library has this many places in the dispatcher's PROG_ARRAY: enter programs, then leave
+ * programs. */
 #define LIB_PROBES_MAX 16
 #define LIBS_MAX       32
 
@@ -149,6 +150,14 @@ struct control {
 
 /* cookie.probe of a leave place has this bit. */
 #define COOKIE_LEAVE 0x80
+
+/* Place of a probe's program in the dispatcher's PROG_ARRAY; probe as in the cookie. */
+#define PROGS_MAX (LIBS_MAX * 2 * LIB_PROBES_MAX)
+static inline __u32 progs_index(__u8 lib, __u8 probe)
+{
+	return (__u32)lib * 2 * LIB_PROBES_MAX + (probe & COOKIE_LEAVE ? LIB_PROBES_MAX : 0) +
+	       (probe & (LIB_PROBES_MAX - 1));
+}
 
 /* One record of the exec ring: a process has called execve. pid and tgid of the initial PID
  * namespace. */

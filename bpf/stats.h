@@ -13,6 +13,7 @@
 	  "Records that found no room in the ring")                                                \
 	X(hits_stale, COUNTER, "bpf_ignored_hits_total", "reason=\"stale_slot\"",                  \
 	  "Probe hits that did nothing, by reason")                                                \
+	X(hits_no_program, COUNTER, "bpf_ignored_hits_total", "reason=\"no_program\"", "")         \
 	X(ops_no_room, COUNTER, "operations_skipped_total", "reason=\"no_room\"",                  \
 	  "Operations that could not be followed, by reason")                                      \
 	X(ops_no_share, COUNTER, "operations_skipped_total", "reason=\"no_share\"", "")            \

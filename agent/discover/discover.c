@@ -132,8 +132,8 @@ static void exec_drain(void *arg, void (*fn)(const struct exec_event *ev, void *
 	(void)ringbuf_read(arg, exec_record, &seen);
 }
 
-/* A traced process takes an fd for each program that hangs in it and some five more, one that waits
- * for its pod takes one; some runtimes start us with 1024. */
+/* A traced process takes six fds, one that waits for its pod takes one; some runtimes start us
+ * with 1024. */
 static void raise_file_limit(void)
 {
 	struct rlimit files;

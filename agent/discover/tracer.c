@@ -491,7 +491,7 @@ static void tracer_tick(void *arg)
 
 	for (struct traced *it = t->all; it && n < TRIALS_A_TICK; it = it->next)
 		if (attach_has_trial(it->attached) && targets_trials(t->targets, it->slot, counts))
-			n += trial_run(&it->trial, it->attached, counts, it->pid);
+			n += trial_run(&it->trial, t->attach, it->attached, counts, it->pid);
 }
 
 struct worker_backend tracer_backend(struct tracer *t)

@@ -62,15 +62,15 @@ static uint64_t monotonic_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-bool trial_run(struct trial *t, struct attached *attached, const uint64_t counts[TARGET_TRIALS],
-	       int pid)
+bool trial_run(struct trial *t, const struct attach *a, struct attached *attached,
+	       const uint64_t counts[TARGET_TRIALS], int pid)
 {
 	enum trial_verdict verdict = trial_look(t, counts, monotonic_ns());
 	int err;
 
 	if (verdict == TRIAL_STAYS)
 		return false;
-	err = attach_trial(attached, verdict == TRIAL_BEGINS);
+	err = attach_trial(a, attached, verdict == TRIAL_BEGINS);
 	if (err)
 		trial_undone(t);
 	else if (verdict == TRIAL_BEGINS)

@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "trace/target.h"
 
+struct attach;
 struct attached;
 
 struct trial {
@@ -23,5 +24,5 @@ enum trial_verdict trial_look(struct trial *t, const uint64_t counts[TARGET_TRIA
 /* What the last verdict asked for has failed: as it was before. */
 void trial_undone(struct trial *t);
 /* Looks, and does what the verdict says. True: it did something, which takes its time. */
-bool trial_run(struct trial *t, struct attached *attached, const uint64_t counts[TARGET_TRIALS],
-	       int pid);
+bool trial_run(struct trial *t, const struct attach *a, struct attached *attached,
+	       const uint64_t counts[TARGET_TRIALS], int pid);

@@ -17,6 +17,9 @@
 #include <stdio.h>
 #include <sys/syscall.h>
 
+/* So many threads close links at a time: each waits for the kernel's grace period. */
+#define CLOSERS_MAX 16
+
 struct attach {
 	const struct config *cfg;
 	struct core core;
@@ -68,7 +71,7 @@ static bool may_pass(int err)
 	return err == -ENOMEM || err == -EMFILE || err == -ENFILE || err == -EAGAIN;
 }
 
-/* On first use. True when its programs are loaded. */
+/* On first use. True when its programs are behind the dispatcher. */
 static bool ready(struct attach *a, size_t i)
 {
 	const struct lib *lib = lib_at(i);
@@ -80,7 +83,7 @@ static bool ready(struct attach *a, size_t i)
 		return false;
 	if (a->libs[i].object)
 		return true;
-	err = library_load(&a->libs[i], lib, &a->core, a->cfg, attach_features(a), &why);
+	err = library_load(&a->libs[i], lib, i, &a->core, a->cfg, attach_features(a), &why);
 	if (!err) {
 		stat_set(bpf_memory, attach_memory(a));
 		if (a->again[i])
@@ -292,15 +295,14 @@ static int hang(const struct attach *a, struct attached *t, const struct plan *p
 					       .slot = t->slot,
 					       .generation = generation,
 					       .libs = t->libs,
-					       .programs = a->libs,
 					       .trials = strcmp(a->cfg->routes, "exact") == 0 };
 
-	return traces(t) ? links_hang(&t->links, p, &process, nprobes) : -ENODATA;
+	return traces(t) ? links_hang(&t->links, &a->core, p, &process, nprobes) : -ENODATA;
 }
 
-int attach_trial(struct attached *t, bool on)
+int attach_trial(const struct attach *a, struct attached *t, bool on)
 {
-	return links_trial(&t->links, on);
+	return links_trial(&t->links, &a->core, on);
 }
 
 bool attach_has_trial(const struct attached *t)
@@ -387,6 +389,37 @@ int attach_process(struct attached **out, struct attach *a, const struct plan *p
 	return 0;
 }
 
+static void *close_links_of(void *arg)
+{
+	struct attached *t = arg;
+
+	links_close(&t->links);
+	return NULL;
+}
+
+/* A link's close waits until no CPU runs a probe of it: threads wait together. */
+static void close_links(struct attached **list, size_t n)
+{
+	pthread_t threads[CLOSERS_MAX];
+	size_t i = 0;
+
+	while (i < n) {
+		size_t started = 0;
+
+		for (; i < n && started < CLOSERS_MAX; i++) {
+			if (!list[i])
+				continue;
+			if (n > 1 &&
+			    pthread_create(&threads[started], NULL, close_links_of, list[i]) == 0)
+				started++;
+			else
+				(void)close_links_of(list[i]);
+		}
+		for (size_t k = 0; k < started; k++)
+			(void)pthread_join(threads[k], NULL);
+	}
+}
+
 /* For keyed_purge(): which of the slots belong to a process that has ended. */
 #define GONE_EXITED  1
 #define GONE_OPT_OUT 2
@@ -404,7 +437,6 @@ static void abandoned(uint16_t slot, void *arg)
 void attach_detach(struct attach *a, struct attached **list, size_t n)
 {
 	auto_free uint8_t *gone = calloc(1, UINT16_MAX + 1);
-	auto_free struct links **links = calloc(n + 1, sizeof(struct links *));
 	uint32_t libs = 0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -417,13 +449,8 @@ void attach_detach(struct attach *a, struct attached **list, size_t n)
 		libs |= list[i]->libs;
 		/* A probe that runs meanwhile does nothing. */
 		attach_silence(a, list[i]);
-		if (links)
-			links[i] = &list[i]->links;
-		else
-			links_close(&(struct links *){ &list[i]->links }, 1);
 	}
-	if (links)
-		links_close(links, n);
+	close_links(list, n);
 	for (size_t i = 0; i < n; i++)
 		if (list[i])
 			stop_propagating(a, list[i]);

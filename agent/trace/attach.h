@@ -56,7 +56,7 @@ int attach_process(struct attached **out, struct attach *a, const struct plan *p
 		   uint8_t use, size_t *nprobes, const char **why) must_check;
 /* Hangs its trial probes (struct go_probe) again, or takes them away: that waits for the kernel.
  * They hang from the start, if the configuration has them. 0; -ENODATA: it has none; -errno. */
-int attach_trial(struct attached *attached, bool on) must_check;
+int attach_trial(const struct attach *a, struct attached *attached, bool on) must_check;
 bool attach_has_trial(const struct attached *attached);
 /* Its probes do nothing from here on; attach_detach() is still due, and takes longer. */
 void attach_silence(const struct attach *a, const struct attached *attached);

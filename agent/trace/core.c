@@ -159,10 +159,8 @@ static int find_maps(struct core *c)
 		const char *name;
 		int *fd;
 	} maps[] = {
-		{ "events", &c->events },
-		{ "counters", &c->counters },
-		{ "control", &c->control },
-		{ "execs", &c->execs },
+		{ "events", &c->events }, { "counters", &c->counters }, { "control", &c->control },
+		{ "progs", &c->progs },   { "execs", &c->execs },
 	};
 	void *p;
 
@@ -198,7 +196,10 @@ static int load(struct core *c, const struct config *cfg)
 		return fail(err, "bpf: core object is not accepted by this kernel: %s",
 			    strerror(-err));
 	err = find_maps(c);
-	return err ? fail(err, "bpf: maps of the core object: %s", strerror(-err)) : 0;
+	if (err)
+		return fail(err, "bpf: maps of the core object: %s", strerror(-err));
+	c->dispatch = bpf_object__find_program_by_name(c->object, "dispatch");
+	return c->dispatch ? 0 : -ENOENT;
 }
 
 static int self_test(struct core *c)
@@ -231,7 +232,7 @@ int core_open(struct core *c, const struct config *cfg)
 	const struct bpf_program *exec;
 	int err;
 
-	*c = (struct core){ .events = -1, .counters = -1, .control = -1, .execs = -1 };
+	*c = (struct core){ .events = -1, .counters = -1, .control = -1, .progs = -1, .execs = -1 };
 	(void)libbpf_set_print(to_log);
 	err = load(c, cfg);
 	if (!err)
@@ -256,5 +257,5 @@ void core_close(struct core *c)
 	if (c->control_word)
 		(void)munmap(c->control_word, (size_t)getpagesize());
 	bpf_object__close(c->object);
-	*c = (struct core){ .events = -1, .counters = -1, .control = -1, .execs = -1 };
+	*c = (struct core){ .events = -1, .counters = -1, .control = -1, .progs = -1, .execs = -1 };
 }

@@ -14,11 +14,12 @@ struct config;
 
 struct core {
 	struct bpf_object *object;
-	struct bpf_link *exec_link;           /* NULL: not attached */
-	int events, counters, control, execs; /* fds of its maps */
-	struct keyed keyed;                   /* what its maps hold of live operations */
-	const struct bpf_map *pending;        /* propagation's, not ours; NULL: it is off */
-	struct control *control_word;         /* mmapped */
+	struct bpf_program *dispatch;
+	struct bpf_link *exec_link;                  /* NULL: not attached */
+	int events, counters, control, progs, execs; /* fds of its maps */
+	struct keyed keyed;                          /* what its maps hold of live operations */
+	const struct bpf_map *pending;               /* propagation's, not ours; NULL: it is off */
+	struct control *control_word;                /* mmapped */
 	struct attach_kernel kernel;
 };
 
@@ -39,7 +40,7 @@ const struct bpf_map *core_map(const struct core *c, const struct bpf_map *map);
 int core_begin(const struct core *c, uint16_t slot) must_check;
 /* Bytes of locked kernel memory of an object's own maps, from fdinfo. */
 size_t core_memory(const struct core *c, const struct bpf_object *object);
-/* Places of one file, for one process, in one link. 0 or -errno. */
+/* All places of one file, for one process, in one link. 0 or -errno. */
 int core_link(struct bpf_link **out, const struct bpf_program *prog, int pid, const char *path,
 	      const struct core_places *places) must_check;
 /* Why core_link() failed, as a sentence; static. */

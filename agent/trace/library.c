@@ -112,15 +112,40 @@ void library_leave_out(struct bpf_object *object, const struct lib *lib, uint32_
 	}
 }
 
-static int find_program(struct library *l, const char *name, const struct bpf_program **out)
+/* The dispatcher's PROG_ARRAY takes programs of its own kind only. libbpf is asked for its attach
+ * type, as the kernel headers of Debian 12 do not name it. */
+static void prepare_programs(struct bpf_object *object)
 {
-	if (!name)
-		return 0;
-	*out = bpf_object__find_program_by_name(l->object, name);
-	return *out && bpf_program__fd(*out) >= 0 ? 0 : -ENOENT;
+	enum bpf_attach_type multi;
+	enum bpf_prog_type type;
+	struct bpf_program *prog;
+
+	if (libbpf_prog_type_by_name("uprobe.multi", &type, &multi) != 0)
+		return; /* the load will fail, and say why */
+	bpf_object__for_each_program(prog, object)
+	{
+		if (bpf_program__type(prog) == type)
+			(void)bpf_program__set_expected_attach_type(prog, multi);
+	}
 }
 
-static int find_programs(struct library *l, uint32_t features)
+static int put_program(struct bpf_object *object, const char *name, int progs, size_t idx,
+		       uint8_t probe)
+{
+	uint32_t at = progs_index((uint8_t)idx, probe);
+	const struct bpf_program *prog;
+	int fd;
+
+	if (!name)
+		return 0;
+	prog = bpf_object__find_program_by_name(object, name);
+	fd = prog ? bpf_program__fd(prog) : -ENOENT;
+	if (fd < 0)
+		return -ENOENT;
+	return bpf_map_update_elem(progs, &at, &fd, BPF_ANY) ? -errno : 0;
+}
+
+static int put_programs(struct library *l, int progs, size_t idx, uint32_t features)
 {
 	int err = 0;
 
@@ -129,16 +154,12 @@ static int find_programs(struct library *l, uint32_t features)
 
 		if (!is_needed(l->lib, i, features))
 			continue;
-		err = find_program(l, probe->enter, &l->enter[i]);
+		err = put_program(l->object, probe->enter, progs, idx, (uint8_t)i);
 		if (!err)
-			err = find_program(l, go_probe_leave(probe), &l->leave[i]);
+			err = put_program(l->object, go_probe_leave(probe), progs, idx,
+					  (uint8_t)(i | COOKIE_LEAVE));
 	}
 	return err;
-}
-
-const struct bpf_program *library_program(const struct library *l, uint8_t probe)
-{
-	return (probe & COOKIE_LEAVE ? l->leave : l->enter)[probe & (LIB_PROBES_MAX - 1)];
 }
 
 /* Every hash map of a library has keys that begin with the slot. */
@@ -207,12 +228,13 @@ static int open_and_load(struct library *l, const struct core *core, const struc
 	set_constant(l->object, "share_max", cfg->operations_max_per_process);
 	set_constant(l->object, "share_idle", idle_of(cfg));
 	set_constant(l->object, "live_max", cfg->operations_max_per_process);
+	prepare_programs(l->object);
 	library_leave_out(l->object, l->lib, features);
 	err = prepare_maps(l->object, core, cfg, features);
 	return err ? err : bpf_object__load(l->object);
 }
 
-int library_load(struct library *out, const struct lib *lib, const struct core *core,
+int library_load(struct library *out, const struct lib *lib, size_t idx, const struct core *core,
 		 const struct config *cfg, uint32_t features, const char **why)
 {
 	struct library l = { .lib = lib, .slots = -1 };
@@ -227,7 +249,7 @@ int library_load(struct library *out, const struct lib *lib, const struct core *
 		err = find_maps(&l, core);
 	}
 	if (!err)
-		err = find_programs(&l, features);
+		err = put_programs(&l, core->progs, idx, features);
 	if (err) {
 		library_close(&l);
 		return err;

@@ -1,5 +1,5 @@
-/* library.h - the BPF object of one traced library: its programs, its slots, what it
- * remembers. WORKER thread only, but for the start. */
+/* library.h - the BPF object of one traced library: its programs behind the dispatcher, its slots,
+ * what it remembers. WORKER thread only, but for the start. */
 #pragma once
 #include "base/base.h"
 #include "bpf/event.h"
@@ -8,7 +8,6 @@
 
 struct bpf_map;
 struct bpf_object;
-struct bpf_program;
 struct config;
 struct core;
 struct plan_lib;
@@ -17,19 +16,17 @@ struct plan_place;
 struct library {
 	const struct lib *lib;
 	struct bpf_object *object; /* NULL: not loaded */
-	const struct bpf_program *enter[LIB_PROBES_MAX], *leave[LIB_PROBES_MAX]; /* by probe */
 	int slots;
 	struct bpf_map *shares; /* NULL: it remembers nothing */
 	struct bpf_map *exits;  /* NULL: it knows of RETs only */
 	struct keyed keyed;     /* what the probes remember */
 };
 
-/* Loads the library's object, as far as these FEATURE_* need it. 0 or -errno, *why a static
- * sentence. Logs the verifier's last words at level debug. */
-int library_load(struct library *out, const struct lib *lib, const struct core *core,
+/* Loads the library's object, as far as these FEATURE_* need it, and puts its programs behind the
+ * dispatcher at place idx. 0 or -errno, *why a static sentence. Logs the verifier's last words at
+ * level debug. */
+int library_load(struct library *out, const struct lib *lib, size_t idx, const struct core *core,
 		 const struct config *cfg, uint32_t features, const char **why) must_check;
-/* The program that runs at a place with that cookie.probe, or NULL. */
-const struct bpf_program *library_program(const struct library *l, uint8_t probe);
 /* Programs of features that are off stay out of the kernel, which might not take them. Before the
  * object is loaded. */
 void library_leave_out(struct bpf_object *object, const struct lib *lib, uint32_t features);

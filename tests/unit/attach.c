@@ -70,11 +70,11 @@ Test(attach, a_probe_on_trial_comes_and_goes_while_the_others_stay)
 	cr_assert(attach_has_trial(list[0]));
 	cr_assert_eq(calls_seen(2), 0);
 	cr_assert_eq(calls_seen(4), 1);
-	cr_assert_eq(attach_trial(list[0], false), 0);
-	cr_assert_eq(attach_trial(list[0], false), 0, "twice is once");
+	cr_assert_eq(attach_trial(attach, list[0], false), 0);
+	cr_assert_eq(attach_trial(attach, list[0], false), 0, "twice is once");
 	cr_assert_eq(calls_seen(6), 2);
 	cr_assert_eq(calls_seen(8), 2, "it is gone");
-	cr_assert_eq(attach_trial(list[0], true), 0);
+	cr_assert_eq(attach_trial(attach, list[0], true), 0);
 	cr_assert_eq(calls_seen(10), 2);
 	cr_assert_eq(calls_seen(12), 3, "it is back");
 	attach_detach(attach, list, 1);
@@ -88,7 +88,7 @@ Test(attach, without_trial_probes_there_is_nothing_to_take_away)
 
 	list[0] = follow(getpid(), &slot);
 	cr_assert_not(attach_has_trial(list[0]));
-	cr_assert_eq(attach_trial(list[0], false), -ENODATA);
+	cr_assert_eq(attach_trial(attach, list[0], false), -ENODATA);
 	attach_detach(attach, list, 1);
 }
 
